@@ -1,0 +1,42 @@
+# make demo: two worlds, one page.  make test: lint, types, doctests, tests.  Both build .venv when needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO_OUT ?= demo-report
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: demo test test-all bench docs clean
+
+$(VENV)/.user: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.user
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: $(VENV)/.user
+	$(BIN)/noumena demo --out $(DEMO_OUT) --force
+
+test: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/python -m pytest --cov --cov-report=term-missing:skip-covered
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/many_seeds.py
+
+docs: $(VENV)/.dev
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "The site is in site/index.html"
+
+clean:
+	rm -rf $(VENV) site demo-report

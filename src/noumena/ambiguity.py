@@ -1,0 +1,225 @@
+"""Ambiguity: the group of maps up to which latents are pinned down, and how to remove exactly that.
+
+A certificate concludes with an ``Ambiguity``; ``align(z, z_hat, up_to=ambiguity)`` removes it; a metric
+measures the rest. Two chains order the groups::
+
+    permutation ⊂ signed permutation ⊂ permutation+scaling ⊂ element-wise ⊂ block-wise ⊂ any
+                  signed permutation ⊂ rigid ⊂ similarity ⊂ affine ⊂ any
+
+``permutation+scaling`` includes a shift per latent, ``rigid`` and above a translation, as means are never
+identified by correlation-type scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import orthogonal_procrustes
+from scipy.optimize import linear_sum_assignment
+
+from noumena import checks
+
+GROUPS = (
+    "permutation",
+    "signed permutation",
+    "permutation+scaling",
+    "element-wise",
+    "block-wise",
+    "rigid",
+    "similarity",
+    "affine",
+    "any",
+)
+_JUST_ABOVE = {
+    "permutation": ("signed permutation",),
+    "signed permutation": ("permutation+scaling", "rigid"),
+    "permutation+scaling": ("element-wise", "affine"),
+    "element-wise": ("block-wise",),
+    "block-wise": ("any",),
+    "rigid": ("similarity",),
+    "similarity": ("affine",),
+    "affine": ("any",),
+    "any": (),
+}
+
+Blocks = tuple[tuple[int, ...], ...]
+
+
+def _above(group: str) -> set[str]:
+    """Every group that strictly contains this one."""
+    return {above for g in _JUST_ABOVE[group] for above in {g} | _above(g)}
+
+
+@dataclass(frozen=True)
+class Ambiguity:
+    """A group of maps between latent spaces; ``a <= b`` when every map of ``a`` is one of ``b``.
+
+    >>> Ambiguity("rigid") <= Ambiguity("affine"), Ambiguity("affine") <= Ambiguity("rigid")
+    (True, False)
+    """
+
+    group: str
+    blocks: Blocks = ()
+
+    def __post_init__(self) -> None:
+        checks.one_of(self.group, "An ambiguity's group", GROUPS)
+
+    def __le__(self, other: Ambiguity) -> bool:
+        if self.group == other.group:
+            return all(any(set(b) <= set(c) for c in other.blocks) for b in self.blocks)
+        return other.group in _above(self.group)
+
+    def __str__(self) -> str:
+        if self.group != "block-wise":
+            return self.group
+        return "block-wise {" + " | ".join(" ".join(f"z{i + 1}" for i in b) for b in self.blocks) + "}"
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Learned latents after the best map of a group, and what is left.
+
+    ``error`` is the root mean square distance to the true latents divided by their root mean square
+    spread; ``score`` is ``1 − error²``, the share of variance explained (1 is perfect, below 0 is worse
+    than the mean). ``transform`` maps further learned latents by the same member of the group.
+    """
+
+    aligned: np.ndarray
+    error: float
+    score: float
+    permutation: np.ndarray | None
+    up_to: Ambiguity
+    transform: Callable[[Any], np.ndarray]
+
+
+def align(z: Any, z_hat: Any, *, up_to: str | Ambiguity = "permutation+scaling") -> Alignment:
+    """Map ``z_hat`` onto ``z`` by the best member of a group.
+
+    >>> z = np.array([[0.0, 1], [2, 0], [1, 5]])
+    >>> align(z, -z[:, ::-1], up_to="signed permutation").error
+    0.0
+    """
+    z, z_hat = checks.table(z, "z", min_rows=2), checks.table(z_hat, "z_hat", min_rows=2)
+    z, z_hat = z.astype(np.float64), z_hat.astype(np.float64)
+    checks.same_batch(z, z_hat)
+    up_to = up_to if isinstance(up_to, Ambiguity) else Ambiguity(up_to)
+    checks.require(up_to.group != "any", "align must have something left to measure.", "the group of any maps")
+    if up_to.group in ("permutation", "signed permutation", "rigid", "similarity"):
+        checks.require(
+            z.shape[1] == z_hat.shape[1],
+            f"z and z_hat must have equally many columns to align up to {up_to}.",
+            f"{z.shape[1]} and {z_hat.shape[1]}",
+        )
+    transform, permutation = _FITS[up_to.group](z, z_hat, up_to)
+    aligned = transform(z_hat)
+    spread = np.sqrt(((z - z.mean(axis=0)) ** 2).sum(axis=1).mean())
+    residual = np.sqrt(((z - aligned) ** 2).sum(axis=1).mean())
+    error = float(residual / spread) if spread > 0 else float(residual > 0)
+    return Alignment(aligned, error, 1 - error**2, permutation, up_to, transform)
+
+
+Fit = tuple[Callable[[Any], np.ndarray], np.ndarray | None]
+
+
+def _permutation(z: np.ndarray, z_hat: np.ndarray, up_to: Ambiguity) -> Fit:
+    plus = ((z[:, :, None] - z_hat[:, None, :]) ** 2).sum(axis=0)
+    minus = ((z[:, :, None] + z_hat[:, None, :]) ** 2).sum(axis=0)
+    cost = np.minimum(plus, minus) if up_to.group == "signed permutation" else plus
+    _, permutation = linear_sum_assignment(cost)
+    chosen = (np.arange(z.shape[1]), permutation)
+    signs = np.where((minus < plus)[chosen] & (up_to.group == "signed permutation"), -1.0, 1.0)
+    return (lambda new: np.asarray(new)[:, permutation] * signs), permutation
+
+
+def _scaling(z: np.ndarray, z_hat: np.ndarray, up_to: Ambiguity) -> Fit:
+    centred, centred_hat = z - z.mean(axis=0), z_hat - z_hat.mean(axis=0)
+    cross = centred.T @ centred_hat
+    power = (centred_hat**2).sum(axis=0)
+    safe = np.where(power > 0, power, 1)
+    explained = cross**2 / safe  # squared error removed by the best scale of each pair
+    rows, columns = linear_sum_assignment(-explained)
+    permutation = np.full(z.shape[1], -1)
+    permutation[rows] = columns
+    slope = np.zeros(z.shape[1])
+    slope[rows] = cross[rows, columns] / safe[columns]
+    shift = z.mean(axis=0) - slope * z_hat.mean(axis=0)[permutation]
+    return (lambda new: np.asarray(new)[:, permutation] * slope + shift), permutation
+
+
+def _rigid(z: np.ndarray, z_hat: np.ndarray, up_to: Ambiguity) -> Fit:
+    mean, mean_hat = z.mean(axis=0), z_hat.mean(axis=0)
+    rotation, shared = orthogonal_procrustes(z_hat - mean_hat, z - mean)
+    power = float(((z_hat - mean_hat) ** 2).sum())
+    scale = shared / power if up_to.group == "similarity" and power > 0 else 1.0
+    return (lambda new: scale * (np.asarray(new) - mean_hat) @ rotation + mean), None
+
+
+def _affine(z: np.ndarray, z_hat: np.ndarray, up_to: Ambiguity) -> Fit:
+    matrix, mean, mean_hat = _least_squares(z, z_hat)
+    return (lambda new: (np.asarray(new) - mean_hat) @ matrix + mean), None
+
+
+def _least_squares(z: np.ndarray, z_hat: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    mean, mean_hat = z.mean(axis=0), z_hat.mean(axis=0)
+    matrix, *_ = np.linalg.lstsq(z_hat - mean_hat, z - mean, rcond=None)
+    return matrix, mean, mean_hat
+
+
+MOST_ROWS = 2000
+"""Kernel regressions are fitted on at most this many rows."""
+
+
+def kernel_map(source: np.ndarray, target: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """A smooth function from ``source`` to ``target``: RBF kernel ridge, α = 1, γ = 1/d, both standardised."""
+    from sklearn.kernel_ridge import KernelRidge
+    from sklearn.preprocessing import StandardScaler
+
+    inputs, outputs = StandardScaler().fit(source), StandardScaler().fit(target)
+    ridge = KernelRidge(alpha=1.0, kernel="rbf", gamma=1.0 / source.shape[1])
+    rows = np.linspace(0, len(source) - 1, min(len(source), MOST_ROWS)).astype(int)
+    ridge.fit(inputs.transform(source[rows]), outputs.transform(target[rows]))
+    return lambda new: outputs.inverse_transform(ridge.predict(inputs.transform(new)))
+
+
+def _blockwise(z: np.ndarray, z_hat: np.ndarray, up_to: Ambiguity) -> Fit:
+    """Match columns by correlation of ranks, then map each block by one smooth function of its partners."""
+    from scipy.stats import rankdata
+
+    d = z.shape[1]
+    blocks = up_to.blocks or (tuple((j,) for j in range(d)) if up_to.group == "element-wise" else (tuple(range(d)),))
+    covered = sorted(j for b in blocks for j in b)
+    checks.require(covered == list(range(d)), f"Blocks must partition the {d} latents.", f"{blocks}")
+    ranks = np.corrcoef(rankdata(z, axis=0), rankdata(z_hat, axis=0), rowvar=False)[:d, d:]
+    strength = np.nan_to_num(np.abs(ranks))
+    per_block = np.stack([strength[list(b)].max(axis=0) for b in blocks for _ in b])
+    rows, columns = linear_sum_assignment(-per_block)
+    owner = [k for k, b in enumerate(blocks) for _ in b]
+    partners = {k: sorted(int(c) for r, c in zip(rows, columns, strict=True) if owner[r] == k) for k in set(owner)}
+    permutation = np.full(d, -1)
+    for k, block in enumerate(blocks):
+        permutation[list(block)[: len(partners[k])]] = partners[k]
+    maps = {k: kernel_map(z_hat[:, partners[k]], z[:, list(blocks[k])]) for k in partners if partners[k]}
+    mean = z.mean(axis=0)
+
+    def transform(new: Any) -> np.ndarray:
+        aligned = np.tile(mean, (len(new), 1))
+        for k, function in maps.items():
+            aligned[:, list(blocks[k])] = function(np.asarray(new)[:, partners[k]])
+        return aligned
+
+    return transform, permutation
+
+
+_FITS: dict[str, Callable[[np.ndarray, np.ndarray, Ambiguity], Fit]] = {
+    "permutation": _permutation,
+    "signed permutation": _permutation,
+    "permutation+scaling": _scaling,
+    "element-wise": _blockwise,
+    "block-wise": _blockwise,
+    "rigid": _rigid,
+    "similarity": _rigid,
+    "affine": _affine,
+}

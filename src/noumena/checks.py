@@ -1,0 +1,144 @@
+"""Every sentence we say when input is wrong: what must hold, and what was given."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+
+
+class InputError(ValueError):
+    """Something the user gave cannot be used; the message is one sentence about what must hold."""
+
+
+class DivergenceError(RuntimeError):
+    """Training left the finite numbers; the message says at which step and what to try."""
+
+
+def require(holds: bool, must: str, given: object) -> None:
+    """Raise ``InputError`` unless ``holds``.
+
+    >>> require(1 < 0, "The batch must not be empty.", "0 rows")
+    Traceback (most recent call last):
+        ...
+    noumena.checks.InputError: The batch must not be empty. Got 0 rows.
+    """
+    if not holds:
+        raise InputError(f"{must} Got {given}.")
+
+
+def count(value: Any, name: str, *, minimum: int = 1) -> int:
+    """A whole number of at least ``minimum``.
+
+    >>> count(3, "n_latents")
+    3
+    """
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
+    require(whole and value >= minimum, f"{name} must be a whole number of at least {minimum}.", repr(value))
+    return int(value)
+
+
+def number(value: Any, name: str, *, minimum: float = -np.inf, maximum: float = np.inf) -> float:
+    """A finite real number within the closed range."""
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    wanted = f"{name} must be a finite number in [{minimum:g}, {maximum:g}]."
+    require(real and np.isfinite(float(value)) and minimum <= float(value) <= maximum, wanted, repr(value))
+    return float(value)
+
+
+def one_of(value: Any, name: str, options: tuple[str, ...]) -> str:
+    """One of a few names.
+
+    >>> one_of("l1", "surrogate", ("l1", "log"))
+    'l1'
+    """
+    require(value in options, f"{name} must be one of {', '.join(options)}.", repr(value))
+    return value
+
+
+def table(x: Any, name: str = "x", *, min_rows: int = 1, varying: bool = False) -> np.ndarray:
+    """A finite real ``(batch, dim)`` array, from numpy, torch, pandas or nested lists.
+
+    ``varying=True`` also refuses constant columns. A torch tensor is copied to the CPU;
+    float32 stays float32, everything else becomes float64.
+
+    >>> table([[1, 2], [3, 4]]).dtype
+    dtype('float64')
+    """
+    if hasattr(x, "toarray"):
+        raise TypeError(f"{name} must be a dense array. Got a sparse matrix; use {name}.toarray().")
+    if hasattr(x, "detach"):
+        x = x.detach().cpu().numpy()
+    array = _numeric(x, name)
+    require(
+        array.ndim == 2,
+        f"{name} must have two axes, (batch, dim).",
+        f"shape {array.shape}. Reshape your data first",
+    )
+    rows, columns = array.shape
+    require(
+        columns > 0,
+        f"{name} must have columns.",
+        f"{columns} feature(s) (shape={array.shape}) while a minimum of 1 is required",
+    )
+    require(
+        rows >= min_rows,
+        f"{name} must have at least {min_rows} rows.",
+        f"{rows} sample(s) (shape={array.shape}, n_samples={rows})",
+    )
+    _finite(array, name)
+    if varying:
+        constant = np.flatnonzero(np.ptp(array, axis=0) == 0)
+        require(constant.size == 0, f"{name} must vary in every column.", f"constant columns {_few(constant)}")
+    return array
+
+
+def _numeric(x: Any, name: str) -> np.ndarray:
+    try:
+        array = np.asarray(x)
+    except ValueError as error:
+        raise InputError(f"{name} must be a rectangular array of numbers. Got rows of unequal length.") from error
+    if array.dtype.kind == "c":
+        raise InputError(f"{name} must be real. Complex data not supported. Got dtype {array.dtype}.")
+    if array.dtype.kind in "OUS":
+        try:
+            return array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else InputError
+            raise kind(
+                f"{name} must hold numbers only: each entry's argument must be a string of a number or a number. "
+                f"Got dtype {array.dtype} with an entry that is neither."
+            ) from error
+    require(array.dtype.kind in "fiub", f"{name} must hold numbers.", f"dtype {array.dtype}")
+    return array if array.dtype == np.float32 else array.astype(np.float64)
+
+
+def _finite(array: np.ndarray, name: str) -> None:
+    bad = ~np.isfinite(array)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        nan, inf = int(np.isnan(array).sum()), int(np.isinf(array).sum())
+        raise InputError(
+            f"{name} must be finite. Got {nan} NaN and {inf} inf entries, the first at row {row}, column {column}."
+        )
+
+
+def same_batch(z: np.ndarray, z_hat: np.ndarray, names: tuple[str, str] = ("z", "z_hat")) -> None:
+    """Two tables with one batch axis.
+
+    >>> same_batch(np.ones((2, 1)), np.ones((3, 1)))
+    Traceback (most recent call last):
+        ...
+    noumena.checks.InputError: z and z_hat must share their batch axis. Got shapes (2, 1) and (3, 1).
+    """
+    require(
+        len(z) == len(z_hat),
+        f"{names[0]} and {names[1]} must share their batch axis.",
+        f"shapes {z.shape} and {z_hat.shape}",
+    )
+
+
+def _few(indices: np.ndarray, most: int = 5) -> str:
+    shown = ", ".join(str(i) for i in indices[:most])
+    return f"{shown} and {len(indices) - most} more" if len(indices) > most else shown

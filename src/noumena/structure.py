@@ -1,0 +1,400 @@
+"""Structure: which observation depends on which latent, and the set algebra of that support.
+
+``S[i, j]`` is true when observation ``i`` depends on latent ``j`` somewhere: the support of the decoder's
+Jacobian. ``col(j)`` is the set of observations of latent ``j``; ``I_i`` the latents of observation ``i``.
+
+Reference: diverse dictionary learning, Definitions 1–3. Renamed: ``I_K`` is ``S.of(*K)``.
+Deviations: the closure ``cl(t) = {r : col(t) ⊆ col(r)}`` is reported as an order on latents; what it
+guarantees is decided in ``guarantees``.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linear_sum_assignment
+
+from noumena import checks
+from noumena.checks import InputError
+
+
+@dataclass(frozen=True)
+class LatentSet:
+    """Some of the latents, by name; ``&``, ``|``, ``-``, ``^`` and ``~`` compose.
+
+    >>> S = Structure([[1, 1, 0], [0, 1, 1]])
+    >>> S.of("x1") & S.of("x2"), ~S.of("x1")
+    (LatentSet(z2), LatentSet(z3))
+    """
+
+    indices: frozenset[int]
+    universe: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The latents' names, in order."""
+        return tuple(self.universe[i] for i in sorted(self.indices))
+
+    def _with(self, other: LatentSet, indices: Iterable[int]) -> LatentSet:
+        checks.require(
+            self.universe == other.universe, "Sets of latents must come from one structure.", f"{self} and {other}"
+        )
+        return LatentSet(frozenset(indices), self.universe)
+
+    def __and__(self, other: LatentSet) -> LatentSet:
+        return self._with(other, self.indices & other.indices)
+
+    def __or__(self, other: LatentSet) -> LatentSet:
+        return self._with(other, self.indices | other.indices)
+
+    def __sub__(self, other: LatentSet) -> LatentSet:
+        return self._with(other, self.indices - other.indices)
+
+    def __xor__(self, other: LatentSet) -> LatentSet:
+        return self._with(other, self.indices ^ other.indices)
+
+    def __invert__(self) -> LatentSet:
+        return LatentSet(frozenset(range(len(self.universe))) - self.indices, self.universe)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted(self.indices))
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __contains__(self, latent: int | str) -> bool:
+        return (self.universe.index(latent) if isinstance(latent, str) else latent) in self.indices
+
+    def __repr__(self) -> str:
+        return f"LatentSet({', '.join(self.names)})"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Why an estimated structure looks as it does: the strength of every entry and the line drawn."""
+
+    strength: np.ndarray
+    threshold: float
+
+    @property
+    def margin(self) -> float:
+        """How far the nearest entry is from the threshold, as a factor ≥ 1; near 1 means fragile."""
+        positive = np.maximum(self.strength, np.finfo(float).tiny)
+        return float(np.exp(np.abs(np.log(positive / self.threshold)).min()))
+
+    def borderline(self, factor: float = 1.5) -> list[tuple[int, int]]:
+        """Entries within ``factor`` of the threshold, either side: those that could flip."""
+        positive = np.maximum(self.strength, np.finfo(float).tiny)
+        near = np.abs(np.log(positive / self.threshold)) < np.log(factor)
+        return [(int(i), int(j)) for i, j in np.argwhere(near)]
+
+
+@dataclass(frozen=True)
+class Matching:
+    """One structure's columns matched to another's, and what then differs."""
+
+    permutation: np.ndarray
+    """For each latent here, the matched latent there; −1 when there is none."""
+    missing: int
+    extra: int
+    f1: float
+
+    @property
+    def hamming(self) -> int:
+        """Entries that differ after matching."""
+        return self.missing + self.extra
+
+
+class Structure:
+    """A support matrix with names.
+
+    Built from anything array-like or a scipy sparse matrix; ``Structure.from_csv`` and
+    ``Structure.from_decoder`` are the other doors.
+
+    >>> S = Structure([[1, 0], [1, 1]], observed=["pulse", "voice"], latent=["age", "mood"])
+    >>> S
+    Structure(2 observed × 2 latents, 3 dependencies)
+    >>> S.of("voice") - S.of("pulse")
+    LatentSet(mood)
+    """
+
+    def __init__(
+        self,
+        support: Any,
+        *,
+        observed: Iterable[str] | None = None,
+        latent: Iterable[str] | None = None,
+        evidence: Evidence | None = None,
+    ):
+        self.support = _boolean(support)
+        rows, columns = self.support.shape
+        self.observed = _names(observed, "x", rows, "observed")
+        self.latent = _names(latent, "z", columns, "latent")
+        self.evidence = evidence
+        empty = np.flatnonzero(self.weights == 0)
+        checks.require(
+            empty.size == 0,
+            "Every latent must touch at least one observation.",
+            f"none for {', '.join(self.latent[j] for j in empty[:5])}",
+        )
+
+    # ---- doors -------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_csv(cls, path: str | Path) -> Structure:
+        """Read a table of 0 and 1: first row the latents' names, first column the observations'."""
+        try:
+            with Path(path).open(newline="") as file:
+                rows = [row for row in csv.reader(file) if row]
+        except FileNotFoundError as error:
+            raise InputError(f"The structure file must exist. Got {path}.") from error
+        except UnicodeDecodeError as error:
+            raise InputError(f"The structure file must be text. Got {path}.") from error
+        checks.require(len(rows) >= 2, "A structure file needs a header and one row.", f"{len(rows)} rows in {path}")
+        header, *body = rows
+        for line, row in enumerate(body, 2):
+            checks.require(
+                len(row) == len(header) and set(c.strip() for c in row[1:]) <= {"0", "1"},
+                f"Every row of {path} must have a name and {len(header) - 1} entries 0 or 1.",
+                f"line {line}: {','.join(row)[:60]}",
+            )
+        return cls(
+            [[c.strip() == "1" for c in row[1:]] for row in body],
+            observed=[row[0] for row in body],
+            latent=header[1:],
+        )
+
+    @classmethod
+    def from_decoder(
+        cls,
+        decoder: Callable,
+        z: Any,
+        *,
+        threshold: float | None = None,
+        observed: Iterable[str] | None = None,
+    ) -> Structure:
+        """Estimate the support of a decoder's Jacobian at the points ``z`` (batch, latent).
+
+        An entry's strength is ``mean |∂x_i/∂z_j| · sd(z_j) / sd(x_i)``: the share of an observation's
+        spread that a typical move of the latent makes. Without a ``threshold`` the widest gap in the
+        sorted strengths is used. A latent that touches nothing keeps its strongest entry, so that
+        the structure stays a structure; the evidence shows how weak it is.
+        """
+        strength = relative_strength(decoder, z)
+        line = widest_gap(strength) if threshold is None else checks.number(threshold, "threshold", minimum=0)
+        support = strength > line
+        silent = np.flatnonzero(~support.any(axis=0))
+        support[strength[:, silent].argmax(axis=0), silent] = True
+        return cls(support, observed=observed, evidence=Evidence(strength, line))
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write what ``from_csv`` reads."""
+        with Path(path).open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["", *self.latent])
+            for name, row in zip(self.observed, self.dense.astype(int), strict=True):
+                writer.writerow([name, *row])
+
+    # ---- sizes -------------------------------------------------------------------------------------------
+
+    @property
+    def n_observed(self) -> int:
+        """Number of observations, d_x."""
+        return self.support.shape[0]
+
+    @property
+    def n_latents(self) -> int:
+        """Number of latents, d_z."""
+        return self.support.shape[1]
+
+    @cached_property
+    def dense(self) -> np.ndarray:
+        """The support as a boolean array."""
+        return self.support.toarray()
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """``|col(j)|``: how many observations each latent touches."""
+        return np.bincount(self.support.indices, minlength=self.n_latents)
+
+    def __len__(self) -> int:
+        return int(self.support.nnz)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Structure):
+            return NotImplemented
+        return (
+            self.observed == other.observed
+            and self.latent == other.latent
+            and (self.support != other.support).nnz == 0
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Structure({self.n_observed} observed × {self.n_latents} latents, {len(self)} dependencies)"
+
+    # ---- set algebra -------------------------------------------------------------------------------------
+
+    def of(self, *observed: str | int) -> LatentSet:
+        """The latents of a group of observations, ``I_K``, by name or index."""
+        rows = [self._row(o) for o in observed]
+        indices = frozenset(int(j) for i in rows for j in self._latents_of(i))
+        return LatentSet(indices, self.latent)
+
+    def latents(self, *latent: str | int) -> LatentSet:
+        """A set of latents given by name or index."""
+        return LatentSet(frozenset(self.index(t) for t in latent), self.latent)
+
+    def index(self, latent: str | int) -> int:
+        """The index of a latent given by name or index."""
+        return _lookup(latent, self.latent, "latent")
+
+    def observations_of(self, latent: str | int) -> frozenset[int]:
+        """``col(j)``: the rows that depend on a latent."""
+        return frozenset(int(i) for i in self._columns.indices[self._span(self.index(latent))])
+
+    @cached_property
+    def order(self) -> sparse.csr_array:
+        """The preorder ``order[t, r]``: ``col(t) ⊆ col(r)``, as a sparse boolean matrix.
+
+        >>> Structure([[1, 1], [0, 1]]).order.toarray().astype(int)
+        array([[1, 1],
+               [0, 1]])
+        """
+        counts = self.support.astype(np.int32)
+        shared = sparse.csr_array(counts.T @ counts)
+        t = np.repeat(np.arange(self.n_latents), np.diff(shared.indptr))
+        kept = shared.data == self.weights[t]
+        coordinates = (t[kept], shared.indices[kept])
+        return sparse.csr_array((np.ones(kept.sum(), dtype=bool), coordinates), shape=shared.shape)
+
+    def closure(self, latent: str | int) -> LatentSet:
+        """``cl(t) = {r : col(t) ⊆ col(r)}``: the latents that act wherever ``t`` acts.
+
+        >>> Structure([[1, 1], [0, 1]]).closure("z1")
+        LatentSet(z1, z2)
+        """
+        t = self.index(latent)
+        row = self.order.indices[self.order.indptr[t] : self.order.indptr[t + 1]]
+        return LatentSet(frozenset(int(r) for r in row), self.latent)
+
+    @cached_property
+    def atoms(self) -> tuple[LatentSet, ...]:
+        """Latents no set query can tell apart: groups with equal columns.
+
+        >>> Structure([[1, 1, 0], [1, 1, 1]]).atoms
+        (LatentSet(z1, z2), LatentSet(z3))
+        """
+        groups: dict[bytes, list[int]] = {}
+        for j in range(self.n_latents):
+            groups.setdefault(self._columns.indices[self._span(j)].tobytes(), []).append(j)
+        return tuple(LatentSet(frozenset(g), self.latent) for g in groups.values())
+
+    # ---- comparison --------------------------------------------------------------------------------------
+
+    def match(self, other: Structure) -> Matching:
+        """Match the columns of ``other`` to ours by overlap and count what differs; we are the truth.
+
+        >>> Structure([[1, 0], [1, 1]]).match(Structure([[0, 1], [1, 1]])).f1
+        1.0
+        """
+        checks.require(
+            self.n_observed == other.n_observed,
+            "Structures must have the same observations.",
+            f"{self.n_observed} and {other.n_observed} rows",
+        )
+        ours, theirs = self.support.astype(np.int32), other.support.astype(np.int32)
+        overlap = (ours.T @ theirs).toarray()
+        rows, columns = linear_sum_assignment(-overlap)
+        permutation = np.full(self.n_latents, -1)
+        permutation[rows] = columns
+        hits = int(overlap[rows, columns].sum())
+        missing, extra = len(self) - hits, len(other) - hits
+        return Matching(permutation, missing, extra, f1=2 * hits / (len(self) + len(other)))
+
+    # ---- inside ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _columns(self) -> sparse.csc_array:
+        columns = sparse.csc_array(self.support)
+        columns.sort_indices()
+        return columns
+
+    def _span(self, j: int) -> slice:
+        return slice(self._columns.indptr[j], self._columns.indptr[j + 1])
+
+    def _latents_of(self, i: int) -> np.ndarray:
+        return self.support.indices[self.support.indptr[i] : self.support.indptr[i + 1]]
+
+    def _row(self, observed: str | int) -> int:
+        return _lookup(observed, self.observed, "observation")
+
+
+def relative_strength(decoder: Callable, z: Any) -> np.ndarray:
+    """``mean_b |∂x_i/∂z_j| · sd(z_j) / sd(x_i)`` of a decoder at points, as an ``(observed, latent)`` array."""
+    import torch
+
+    from noumena.derivatives import jacobian
+
+    points = z if isinstance(z, torch.Tensor) else torch.as_tensor(checks.table(z, "z", min_rows=2))
+    checks.require(len(points) >= 2, "A structure is read off at two points or more.", f"{len(points)}")
+    points = points.detach()
+    J = jacobian(decoder, points).detach().abs().mean(dim=0)
+    with torch.no_grad():
+        spread = decoder(points).std(dim=0)
+    tiny = torch.finfo(J.dtype).tiny
+    strength = J * points.std(dim=0)[None, :] / spread.clamp_min(tiny)[:, None]
+    return strength.double().cpu().numpy()
+
+
+def widest_gap(strength: np.ndarray, *, lowest: float = 0.01, highest: float = 0.3) -> float:
+    """The line through the widest gap, on a log scale, of the sorted strengths between two bounds.
+
+    >>> round(widest_gap(np.array([0.9, 0.8, 0.5, 0.02, 0.001])), 2)
+    0.08
+    """
+    inside = np.sort(strength[(strength > lowest) & (strength < highest)])
+    edges = np.concatenate([[lowest], inside, [highest]])
+    widest = int(np.argmax(np.diff(np.log(edges))))
+    return float(np.sqrt(edges[widest] * edges[widest + 1]))
+
+
+def _boolean(support: Any) -> sparse.csr_array:
+    if not sparse.issparse(support):
+        support = np.asarray(support)
+        checks.require(
+            support.dtype.kind in "biuf", "A structure must be a matrix of 0 and 1.", f"dtype {support.dtype}"
+        )
+        checks.require(
+            support.ndim == 2, "A structure must be a matrix (observed, latent).", f"shape {support.shape}"
+        )
+        checks.require(bool(np.isin(support, (0, 1)).all()), "A structure must hold only 0 and 1.", "other values")
+    checks.require(min(support.shape) > 0, "A structure must not be empty.", f"shape {support.shape}")
+    matrix = sparse.csr_array(support).astype(bool)
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    return matrix
+
+
+def _names(names: Iterable[str] | None, letter: str, n: int, kind: str) -> tuple[str, ...]:
+    chosen = tuple(f"{letter}{i + 1}" for i in range(n)) if names is None else tuple(str(s) for s in names)
+    checks.require(len(chosen) == n, f"There must be {n} names of {kind} variables.", f"{len(chosen)}")
+    twice = sorted({s for s in chosen if chosen.count(s) > 1}) if len(set(chosen)) < n else []
+    checks.require(not twice, f"Names of {kind} variables must differ.", f"{', '.join(twice[:3])} twice")
+    return chosen
+
+
+def _lookup(key: str | int, names: tuple[str, ...], kind: str) -> int:
+    if isinstance(key, str):
+        checks.require(key in names, f"A {kind} must be one of the structure's names.", f"{key!r}")
+        return names.index(key)
+    checks.require(0 <= int(key) < len(names), f"A {kind} index must be below {len(names)}.", f"{key}")
+    return int(key)

@@ -1,0 +1,8 @@
+"""Worlds: where the truth is known. A world has latents, a decoder and the structure between them."""
+
+from noumena.worlds.families import family
+from noumena.worlds.laws import Law, law
+from noumena.worlds.structured import structured
+from noumena.worlds.world import Sample, World
+
+__all__ = ["Law", "Sample", "World", "family", "law", "structured"]

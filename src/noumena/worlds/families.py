@@ -1,0 +1,81 @@
+"""Families of structures, by name.
+
+``dense``: everything depends on everything. ``banded``: observation ``i`` sees ``width`` neighbouring latents, in
+turn. ``lack-one``: each observation misses one latent. ``triangular``: observation ``i`` sees the first latents.
+``random``: drawn until its generic Occam gap is as wanted, one row of supports after another.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_bipartite_matching
+
+from noumena import checks, seeds
+from noumena.checks import InputError
+from noumena.occam import MOST_LATENTS, generic_gap, hall_surplus
+from noumena.structure import Structure
+
+NAMES = ("dense", "banded", "lack-one", "triangular", "random")
+MOST_DRAWS = 20_000
+
+
+def family(
+    name: str,
+    n_latents: int,
+    n_observed: int | None = None,
+    *,
+    width: int = 2,
+    gap: int | None = None,
+    seed: int = 0,
+) -> Structure:
+    """A structure of a family; ``n_observed`` defaults to ``n_latents``. ``width`` is for ``banded``, ``gap`` for ``random``.
+
+    >>> family("banded", 3).dense.astype(int)
+    array([[1, 1, 0],
+           [0, 1, 1],
+           [1, 0, 1]])
+    """
+    checks.one_of(name, "family", NAMES)
+    d_z = checks.count(n_latents, "n_latents")
+    d_x = d_z if n_observed is None else checks.count(n_observed, "n_observed")
+    checks.require(d_x >= d_z, "There must be at least as many observations as latents.", f"{d_x} and {d_z}")
+    i, j = np.arange(d_x)[:, None], np.arange(d_z)[None, :]
+    if name == "dense":
+        return Structure(np.ones((d_x, d_z), dtype=bool))
+    if name == "banded":
+        checks.require(1 <= width <= d_z, f"width must be between 1 and {d_z}.", f"{width}")
+        return Structure((j - i) % d_z < width)
+    if name == "lack-one":
+        checks.require(d_z > 1, "lack-one needs two latents or more.", f"{d_z}")
+        return Structure((i + 1) % d_z != j)
+    if name == "triangular":
+        return Structure(j <= i % d_z)
+    return _random(d_x, d_z, gap, seed)
+
+
+def _random(d_x: int, d_z: int, gap: int | None, seed: int) -> Structure:
+    rng = seeds.numpy_generator(seed, "random structure", d_x, d_z)
+    for _ in range(MOST_DRAWS):
+        support = rng.random((d_x, d_z)) < rng.uniform(0.15, 0.75)
+        if _usable(support) and (gap is None or _has_gap(support, gap)):
+            return Structure(support)
+    raise InputError(
+        f"A random structure of {d_x} × {d_z} with Occam gap {gap} must exist and be found in {MOST_DRAWS} draws. "
+        "Got none; ask for a smaller gap or more observations."
+    )
+
+
+def _usable(support: np.ndarray) -> bool:
+    """No empty row, and columns that can be independent: a matching that covers every latent."""
+    if not support.any(axis=1).all():
+        return False
+    return bool((maximum_bipartite_matching(csr_array(support.T), perm_type="column") >= 0).all())
+
+
+def _has_gap(support: np.ndarray, gap: int) -> bool:
+    if support.shape[1] > MOST_LATENTS:
+        checks.require(gap == 1, f"Above {MOST_LATENTS} latents only gap=1 (at least one) can be asked for.", f"{gap}")
+        return hall_surplus(support)
+    found = generic_gap(support)
+    return found is not None and found.value == gap

@@ -1,0 +1,75 @@
+"""World: latents with a law, a decoder, and the structure between them; Sample: what it emits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from noumena import checks, seeds
+from noumena.derivatives import jacobian
+from noumena.structure import Structure
+from noumena.worlds.laws import Law
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Observations ``x`` with the latents ``z`` behind them, and auxiliary labels ``u`` where there are any."""
+
+    x: np.ndarray
+    z: np.ndarray
+    u: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class World:
+    """The truth: ``x = decoder(z) + noise`` with ``z`` from a law.
+
+    ``facts`` holds what was verified when the world was built, by name, with the measured margin.
+    """
+
+    structure: Structure
+    law: Law
+    decoder: Callable[[Tensor], Tensor]
+    noise: float = 0.0
+    seed: int = 0
+    facts: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def n_latents(self) -> int:
+        """Number of latents, d_z."""
+        return self.structure.n_latents
+
+    @property
+    def n_observed(self) -> int:
+        """Number of observations, d_x."""
+        return self.structure.n_observed
+
+    def sample(self, n: int, *, seed: int = 0) -> Sample:
+        """Draw ``n`` rows; the same seed draws the same rows."""
+        n = checks.count(n, "n")
+        z = self.latents(n, seed=seed)
+        noise = torch.randn(
+            n, self.n_observed, generator=seeds.generator(self.seed, "observation noise", seed), dtype=z.dtype
+        )
+        return Sample(x=(self.decoder(z) + self.noise * noise).numpy(), z=z.numpy())
+
+    def latents(self, n: int, *, seed: int = 0) -> Tensor:
+        """Draw ``n`` latent points."""
+        return self.law.draw(n, seeds.generator(self.seed, "latents", seed))
+
+    def decode(self, z: Any) -> Any:
+        """Noise-free observations; numpy in, numpy out."""
+        if isinstance(z, Tensor):
+            return self.decoder(z)
+        return self.decoder(torch.as_tensor(checks.table(z, "z"), dtype=torch.float64)).numpy()
+
+    def jacobian(self, z: Any) -> Any:
+        """The Jacobian at each point, (batch, observed, latent); numpy in, numpy out."""
+        if isinstance(z, Tensor):
+            return jacobian(self.decoder, z)
+        return jacobian(self.decoder, torch.as_tensor(checks.table(z, "z"), dtype=torch.float64)).numpy()
