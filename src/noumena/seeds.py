@@ -8,6 +8,8 @@ interrupted fit resume to the same result and a batched fit equal separate ones.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -53,3 +55,11 @@ def generator(seed: int, *purpose: str | int, device: str | torch.device = "cpu"
 def numpy_generator(seed: int, *purpose: str | int) -> np.random.Generator:
     """A numpy generator for one purpose of one seed."""
     return np.random.default_rng(_entropy(seed, purpose))
+
+
+@contextmanager
+def global_torch(seed: int, *purpose: str | int) -> Iterator[None]:
+    """Seed torch's global stream for a block (networks initialise from it); the caller's stream comes back after."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(generator(seed, *purpose).initial_seed())
+        yield

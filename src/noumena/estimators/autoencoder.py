@@ -1,0 +1,96 @@
+"""A plain autoencoder: squared reconstruction error, summed over (standardised) observations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from noumena.estimators.estimator import Builder, Codec, Estimator, need_scale
+from noumena.estimators.training import Training
+from noumena.nets import MLP
+from noumena.penalties import Penalty
+
+
+class AutoencoderObjective(Codec):
+    """``‖x − f(h(x))‖²`` plus the penalty; latents are standardised over the batch on request."""
+
+    centre: Tensor
+    spread: Tensor
+
+    def __init__(self, encoder: nn.Module, decoder: nn.Module, mean: Tensor, scale: Tensor, *, n_latents: int):
+        super().__init__(encoder, decoder, mean, scale)
+        self.penalty: Penalty | None = None
+        self.normalise = False
+        self.register_buffer("centre", torch.zeros(n_latents))
+        self.register_buffer("spread", torch.ones(n_latents))
+
+    def code(self, x: Tensor) -> Tensor:
+        """Latents of standardised observations, by the statistics fixed after training."""
+        return (self.encoder(x) - self.centre) / self.spread
+
+    def settle(self, x: Tensor) -> None:
+        """Fix the latents' mean and spread over all training rows."""
+        if self.normalise:
+            h = self.encoder(x)
+            self.centre.copy_(h.mean(dim=0))
+            self.spread.copy_(_spread(h))
+
+    def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
+        """Loss and terms on a batch of standardised observations."""
+        h = self.encoder(x)
+        z = (h - h.mean(dim=0)) / _spread(h) if self.normalise else h
+        reconstruction = (self.decoder(z) - x).square().sum(dim=-1).mean()
+        if self.penalty is None:
+            return reconstruction, {"reconstruction": reconstruction}
+        penalty = self.penalty(self.decoder, z, progress)
+        return reconstruction + penalty, {"reconstruction": reconstruction, "penalty": penalty}
+
+
+def _spread(h: Tensor) -> Tensor:
+    return (h.var(dim=0, correction=0) + 1e-8).sqrt()
+
+
+class Autoencoder(Estimator):
+    """Encoder and decoder trained to reconstruct; without a penalty its latents mean nothing by themselves.
+
+    Parameters: ``n_latents``; ``penalty``, e.g. ``0.05 * DependencySparsity()`` (needs ``normalise=True``, which keeps
+    every latent at mean 0 and variance 1, for otherwise the encoder escapes by rescaling); ``encoder`` and ``decoder``
+    are builders called with the numbers of inputs and outputs; ``standardise`` the observations; ``n_models`` seeds in one
+    program; ``training``; ``random_state``.
+    """
+
+    def __init__(
+        self,
+        n_latents: int = 2,
+        *,
+        penalty: Penalty | None = None,
+        normalise: bool = False,
+        encoder: Builder | None = None,
+        decoder: Builder | None = None,
+        standardise: bool = True,
+        n_models: int = 1,
+        training: Training | None = None,
+        random_state: Any = None,
+    ):
+        self.n_latents = n_latents
+        self.penalty = penalty
+        self.normalise = normalise
+        self.encoder = encoder
+        self.decoder = decoder
+        self.standardise = standardise
+        self.n_models = n_models
+        self.training = training
+        self.random_state = random_state
+
+    def _check(self) -> None:
+        super()._check()
+        need_scale(self.penalty, self.normalise, "set normalise=True, or use VAE")
+
+    def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
+        encoder = (self.encoder or MLP())(n_observed, self.n_latents)
+        decoder = (self.decoder or MLP())(self.n_latents, n_observed)
+        objective = AutoencoderObjective(encoder, decoder, mean, scale, n_latents=self.n_latents)
+        objective.penalty, objective.normalise = self.penalty, self.normalise
+        return objective

@@ -1,0 +1,226 @@
+"""The estimators' contract: scikit-learn outside, one batched fit of several seeds inside.
+
+``n_models=K`` trains the seeds ``random_state, …, random_state + K − 1`` as one program; each equals the fit of that
+seed alone. The model with the lowest held-out objective is the one that ``transform`` uses; truth is never asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from noumena import checks, seeds
+from noumena.checks import InputError
+from noumena.estimators.training import Objective, Rows, Training, train
+from noumena.penalties import Penalty
+from noumena.structure import Structure
+
+Builder = Callable[[int, int], nn.Module]
+POINTS = 512
+"""Latent points kept after a fit, where the structure and certificates are read off."""
+
+
+class Codec(Objective):
+    """An objective with an encoder and a decoder, and the standardisation of observations around them."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, encoder: nn.Module, decoder: nn.Module, mean: Tensor, scale: Tensor):
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder
+        self.register_buffer("mean", mean)
+        self.register_buffer("scale", scale)
+
+    def code(self, x: Tensor) -> Tensor:
+        """Latents of standardised observations."""
+        return self.encoder(x)
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Latents of observations in their own units."""
+        return self.code((x - self.mean) / self.scale)
+
+    def decode(self, z: Tensor) -> Tensor:
+        """Observations, in their own units, of latents."""
+        return self.decoder(z) * self.scale + self.mean
+
+    def settle(self, x: Tensor) -> None:
+        """Fix what depends on all (standardised) training rows, once training is over."""
+
+
+class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base of all estimators that are trained by gradient; subclasses say how a model is built.
+
+    After ``fit``: ``models_`` (all of them), ``best_`` (the index in use), ``objectives_`` and ``terms_`` (held-out, per
+    model), ``history_``, ``seeds_``, ``points_`` (latents of some training rows), ``structure_``, ``decoder_``.
+    """
+
+    n_latents: int
+    n_models: int
+    penalty: Penalty | None
+    standardise: bool
+    training: Training | None
+    random_state: Any
+
+    def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
+        raise NotImplementedError
+
+    def _check(self) -> None:
+        checks.count(self.n_latents, "n_latents")
+        checks.count(self.n_models, "n_models")
+        checks.require(
+            self.penalty is None or isinstance(self.penalty, Penalty),
+            "penalty must be a Penalty such as 0.05 * DependencySparsity().",
+            repr(self.penalty),
+        )
+
+    # ---- scikit-learn's verbs ----------------------------------------------------------------------------
+
+    def fit(self, x: Any, y: Any = None):  # noqa: ANN201
+        """Train ``n_models`` seeds on ``x`` (batch, observed) and keep the best; ``y`` is ignored."""
+        self._check()
+        training = Training() if self.training is None else self.training
+        training.check()
+        device = training.torch_device()
+        array = checks.table(x, "x", min_rows=2, varying=True)
+        checks.require(
+            len(array) >= self.n_latents, "x must have at least as many rows as latents.",
+            f"{len(array)} rows and {self.n_latents} latents",
+        )  # fmt: skip
+        validate_data(self, X=x if hasattr(x, "columns") else array, skip_check_array=True)
+        seed = seeds.seed_of(self.random_state)
+        self.seeds_ = [seed + k for k in range(self.n_models)]
+        rows, mean, scale = self._rows(array, training, device)
+        models = [self._model(s, array.shape[1], mean, scale).to(device) for s in self.seeds_]
+        self._adopt(models, rows, training)
+        return self
+
+    def _adopt(self, models: list[Codec], rows: Rows, training: Training) -> None:
+        fitted = train(list(models), self.seeds_, rows, training)
+        with torch.no_grad():
+            for model in models:
+                model.settle(rows.train)
+        self.models_ = models
+        self.history_ = fitted.history
+        self.objectives_ = fitted.objectives
+        self.terms_ = fitted.terms
+        self.stopped_at_, self.diverged_ = fitted.stopped_at, fitted.diverged
+        self.best_ = int(np.argmin(np.where(fitted.diverged, np.inf, fitted.objectives)))
+        with torch.no_grad():
+            self.points_ = models[self.best_].code(rows.train[:POINTS]).double().cpu().numpy()
+        self._n_features_out = self.points_.shape[1]
+
+    def transform(self, x: Any) -> Any:
+        """Latents ``ẑ`` of the best model; a torch tensor in gives one out, on its device."""
+        check_is_fitted(self)
+        return self._through(x, self.models_[self.best_].encode, "x", self.n_features_in_)
+
+    def inverse_transform(self, z: Any) -> Any:
+        """Observations of latents, by the best model's decoder."""
+        check_is_fitted(self)
+        return self._through(z, self.models_[self.best_].decode, "z", self._n_features_out)
+
+    def transform_all(self, x: Any) -> np.ndarray:
+        """Latents of every model, (model, batch, latent)."""
+        check_is_fitted(self)
+        return np.stack([np.asarray(self._through(x, m.encode, "x", self.n_features_in_)) for m in self.models_])
+
+    def score(self, x: Any, y: Any = None) -> float:
+        """Minus the objective of the best model on ``x``: higher is better, as scikit-learn wants."""
+        check_is_fitted(self)
+        model = self.models_[self.best_]
+        rows = (self._tensor(x, "x", self.n_features_in_) - model.mean) / model.scale
+        draws = model.draws(len(rows), seeds.generator(0, "held-out draws"))
+        with torch.no_grad():
+            loss, _ = model(rows, {k: v.to(rows.device) for k, v in draws.items()}, 1.0)
+        return -float(loss)
+
+    # ---- what the rest of the house reads ----------------------------------------------------------------
+
+    @property
+    def decoder_(self) -> Callable[[Tensor], Tensor]:
+        """The best model's decoder ``z ↦ x``, in the units of the data."""
+        check_is_fitted(self)
+        return self.models_[self.best_].decode
+
+    @property
+    def structure_(self) -> Structure:
+        """The support of the best decoder's Jacobian at ``points_``, with its evidence."""
+        check_is_fitted(self)
+        return self.structure_of(self.best_)
+
+    def structure_of(self, k: int) -> Structure:
+        """The structure of the k-th model, read off at ``points_``."""
+        points = torch.as_tensor(self.points_, dtype=self.models_[k].mean.dtype, device=self.models_[k].mean.device)
+        names = getattr(self, "feature_names_in_", None)
+        return Structure.from_decoder(self.models_[k].decode, points, observed=names)
+
+    # ---- inside ------------------------------------------------------------------------------------------
+
+    def _rows(self, array: np.ndarray, training: Training, device: torch.device) -> tuple[Rows, Tensor, Tensor]:
+        """Split and standardise. The split depends on the number of rows only, so all seeds share it."""
+        x = torch.as_tensor(array, dtype=torch.float32)
+        n = len(x)
+        order = torch.randperm(n, generator=seeds.generator(0, "held-out rows", n))
+        n_held_out = min(n - 1, max(1, round(training.held_out * n))) if training.held_out > 0 else 0
+        kept = x[order[n_held_out:]]
+        mean = kept.mean(dim=0) if self.standardise else torch.zeros(x.shape[1])
+        spread = kept.std(dim=0, correction=0) if self.standardise else torch.ones(x.shape[1])
+        scale = torch.where(spread > 0, spread, torch.ones_like(spread))
+        standard = ((x - mean) / scale).to(device)
+        train_rows = standard[order[n_held_out:]]
+        held_out = standard[order[:n_held_out]] if n_held_out else train_rows
+        return Rows(train_rows, held_out, self._fingerprint(array, training)), mean, scale
+
+    def _model(self, seed: int, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
+        with seeds.global_torch(seed, "initial weights"):
+            model = self._build(n_observed, mean.clone(), scale.clone())
+        parts = {"encoder": model.encoder, "decoder": model.decoder}
+        for name, part in parts.items():
+            checks.require(isinstance(part, nn.Module), f"The {name} builder must return a torch module.", repr(part))
+        return model
+
+    def _fingerprint(self, array: np.ndarray, training: Training) -> str:
+        settings = {k: repr(v) for k, v in self.get_params(deep=False).items() if k not in ("training", "random_state")}
+        facts = [type(self).__name__, settings, repr(training.consequential()), self.seeds_, array.shape]
+        digest = hashlib.sha256(json.dumps(facts).encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    def _tensor(self, x: Any, name: str, columns: int) -> Tensor:
+        model = self.models_[self.best_]
+        if isinstance(x, Tensor):
+            checks.require(
+                x.ndim == 2 and x.shape[1] == columns, f"{name} must have shape (batch, {columns}).", f"{tuple(x.shape)}"
+            )
+            return x.to(model.mean)
+        array = checks.table(x, name)
+        if name == "x":
+            validate_data(self, X=x if hasattr(x, "columns") else array, reset=False, skip_check_array=True)
+        checks.require(array.shape[1] == columns, f"{name} must have {columns} columns.", f"{array.shape[1]}")
+        return torch.as_tensor(array, dtype=model.mean.dtype, device=model.mean.device)
+
+    def _through(self, x: Any, function: Callable[[Tensor], Tensor], name: str, columns: int) -> Any:
+        with torch.no_grad():
+            result = function(self._tensor(x, name, columns))
+        if isinstance(x, Tensor):
+            return result.to(x.device)
+        dtype = np.float32 if getattr(x, "dtype", None) == np.float32 else np.float64
+        return result.cpu().numpy().astype(dtype)
+
+
+def need_scale(penalty: Penalty | None, fixed: bool, remedy: str) -> None:
+    """Refuse a penalty that an unbounded latent would make vacuous."""
+    if penalty is not None and penalty.needs_scale and not fixed:
+        raise InputError(
+            f"A penalty on dependencies or latents must act on latents of a fixed scale. Got an autoencoder that is "
+            f"free to rescale them, which makes the penalty vacuous; {remedy}."
+        )

@@ -1,0 +1,144 @@
+"""Fitted models on disk: ``config.json``, ``weights.safetensors``, ``history.csv``, ``structure.csv``. Nothing is pickled.
+
+Builders and penalties of this library are written by their fields. A user's own builder is written by name only and must
+be handed to ``load`` again, for code is never loaded from a file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from sklearn.utils.validation import check_is_fitted
+
+from noumena import checks
+from noumena.checks import InputError
+from noumena.estimators.autoencoder import Autoencoder
+from noumena.estimators.estimator import Codec, Estimator
+from noumena.estimators.training import History, Training
+from noumena.estimators.vae import VAE, BetaVAE
+from noumena.nets import MLP
+from noumena.penalties import DependencySparsity, LatentSparsity, PenaltySum
+
+ESTIMATORS = {c.__name__: c for c in (Autoencoder, VAE, BetaVAE)}
+_PARTS = {c.__name__: c for c in (MLP, DependencySparsity, LatentSparsity, PenaltySum)}
+
+
+def save(model: Estimator, folder: str | Path) -> None:
+    """Write a fitted model into a folder, each file first under a temporary name."""
+    check_is_fitted(model)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    names = getattr(model, "feature_names_in_", None)
+    config = {
+        "estimator": type(model).__name__,
+        "parameters": {k: _encode(v) for k, v in model.get_params(deep=False).items()},
+        "n_features_in": model.n_features_in_,
+        "feature_names_in": None if names is None else [str(n) for n in names],
+        "seeds": model.seeds_,
+        "best": model.best_,
+        "objectives": model.objectives_.tolist(),
+        "terms": {k: v.tolist() for k, v in model.terms_.items()},
+        "stopped_at": model.stopped_at_.tolist(),
+        "diverged": model.diverged_.tolist(),
+    }
+    tensors = {f"{k}.{n}": v.contiguous().cpu() for k, m in enumerate(model.models_) for n, v in m.state_dict().items()}
+    tensors["points"] = torch.as_tensor(model.points_)
+    _atomically(folder / "weights.safetensors", lambda path: save_file(tensors, path))
+    _atomically(folder / "history.csv", lambda path: model.history_.frame().to_csv(path, index=False))
+    _atomically(folder / "structure.csv", model.structure_.to_csv)
+    _atomically(folder / "config.json", lambda path: path.write_text(json.dumps(config, indent=1)))
+
+
+def load(folder: str | Path, **parameters: Any) -> Estimator:
+    """Read a fitted model from a folder; ``parameters`` replace stored ones (needed for your own builders)."""
+    folder = Path(folder)
+    config = _read_config(folder)
+    kind = checks.one_of(config.get("estimator"), f"The estimator in {folder}", tuple(ESTIMATORS))
+    stored = {k: v for k, v in config["parameters"].items() if k not in parameters}
+    model = ESTIMATORS[kind](**{k: _decode(k, v) for k, v in stored.items()}, **parameters)
+    try:
+        tensors = load_file(folder / "weights.safetensors")
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"A run must have complete weights. Got {folder / 'weights.safetensors'}.") from error
+    model.n_features_in_ = config["n_features_in"]
+    if config["feature_names_in"] is not None:
+        model.feature_names_in_ = np.array(config["feature_names_in"], dtype=object)
+    model.seeds_, model.best_ = config["seeds"], config["best"]
+    model.objectives_ = np.array(config["objectives"])
+    model.terms_ = {k: np.array(v) for k, v in config["terms"].items()}
+    model.stopped_at_, model.diverged_ = np.array(config["stopped_at"]), np.array(config["diverged"])
+    model.points_ = tensors["points"].numpy()
+    model._n_features_out = model.points_.shape[1]
+    model.models_ = [_module(model, tensors, k) for k in range(len(model.seeds_))]
+    model.history_ = _history(folder / "history.csv")
+    return model
+
+
+def _module(model: Estimator, tensors: dict[str, torch.Tensor], k: int) -> Codec:
+    blank = torch.zeros(model.n_features_in_)
+    module = model._model(model.seeds_[k], model.n_features_in_, blank, torch.ones_like(blank))
+    prefix = f"{k}."
+    module.load_state_dict({n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)})
+    module.requires_grad_(False).eval()
+    return module
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    checks.require(path.is_file(), "A run must be a folder with a config.json.", f"{folder}")
+    try:
+        return json.loads(path.read_text())
+    except json.JSONDecodeError as error:
+        raise InputError(f"A run's config.json must be complete JSON. Got {path}.") from error
+
+
+def _history(path: Path) -> History:
+    frame = pd.read_csv(path)
+    wide = frame.pivot_table(index=["term", "step"], columns="model", values="value", dropna=False)
+    history = History(steps=sorted(int(s) for s in frame["step"].unique()))
+    for term in frame["term"].unique():
+        history.values[term] = list(wide.loc[term].to_numpy())
+    return history
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, Training):
+        return {"Training": {k: _encode(v) for k, v in value.get_params(deep=False).items() if k != "checkpoint"}}
+    if type(value).__name__ in _PARTS and dataclasses.is_dataclass(value):
+        fields = {f.name: _encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {type(value).__name__: fields}
+    if isinstance(value, tuple | list):
+        return [_encode(v) for v in value]
+    if value is None or isinstance(value, bool | str | int | float):
+        return value
+    if isinstance(value, np.number):
+        return value.item()
+    return {"yours": getattr(value, "__qualname__", type(value).__qualname__)}
+
+
+def _decode(name: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_decode(name, v) for v in value)
+    if not isinstance(value, dict):
+        return value
+    ((kind, fields),) = value.items()
+    checks.require(kind != "yours", f"load must be given {name}= again, as it is your own object.", f"only its name, {fields}")
+    if kind == "Training":
+        return Training(**fields)
+    checks.one_of(kind, f"The stored {name}", tuple(_PARTS))
+    return _PARTS[kind](**{k: _decode(k, v) for k, v in fields.items()})
+
+
+def _atomically(path: Path, write: Any) -> None:
+    temporary = path.with_name(path.name + ".part")
+    write(temporary)
+    os.replace(temporary, path)

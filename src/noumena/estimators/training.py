@@ -1,0 +1,404 @@
+"""The one training loop: K seeds of one objective as one batched program.
+
+An ``Objective`` is a module whose ``forward(x, draws, progress)`` returns a loss and its named terms. K of them, one
+per seed, are stacked; ``torch.func.vmap`` runs their forward passes as one and autograd differentiates the sum.
+Adam and clipping act per model, so the K results equal K separate fits within float tolerance.
+
+Randomness is addressed, not streamed: rows of step ``s`` and the objective's own draws depend on (seed, s) only, so a
+fit that was interrupted continues as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import nullcontext
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+
+from noumena import checks, seeds, threads
+from noumena.checks import DivergenceError, InputError
+from noumena.estimators.checkpoint import Checkpoint
+
+State = dict[str, Tensor]
+BLOCK = 32
+"""Steps whose random draws are made together."""
+LOOKS = 30
+"""How often in a fit the held-out objective is read."""
+HELD_OUT_LOOK = 512
+"""Rows of the held-out part used at a look; the final reading uses all."""
+
+
+class Objective(nn.Module):
+    """What is minimised: a module that turns a batch into a loss and its named terms."""
+
+    def draws(self, rows: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """Random numbers the loss needs for ``rows`` rows, each with a leading axis of rows."""
+        return {}
+
+    def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss on a batch and the terms it is made of, unweighted."""
+        raise NotImplementedError
+
+
+class Training(BaseEstimator):
+    """How to train: everything about the loop, nothing about the model.
+
+    Parameters: ``steps`` of ``batch_size`` rows with Adam at a peak ``learning_rate`` (one cycle). ``clip`` caps each
+    model's gradient norm. A share ``held_out`` of the rows is never trained on; with ``patience``, a model stops when its
+    held-out objective has not improved for that many of the 30 looks. ``checkpoint`` names a file that is written every
+    ``checkpoint_seconds`` and resumed from when it exists. ``device`` is a torch device or ``"auto"``.
+    """
+
+    def __init__(
+        self,
+        *,
+        steps: int = 3000,
+        batch_size: int = 256,
+        learning_rate: float = 3e-3,
+        clip: float | None = None,
+        patience: int | None = None,
+        held_out: float = 0.1,
+        device: str = "cpu",
+        checkpoint: str | Path | None = None,
+        checkpoint_seconds: float = 30.0,
+        verbose: bool = False,
+    ):
+        self.steps = steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.clip = clip
+        self.patience = patience
+        self.held_out = held_out
+        self.device = device
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
+        self.verbose = verbose
+
+    def check(self) -> None:
+        """Refuse settings that cannot work."""
+        checks.count(self.steps, "steps")
+        checks.count(self.batch_size, "batch_size")
+        checks.number(self.learning_rate, "learning_rate", minimum=1e-12)
+        if self.clip is not None:
+            checks.number(self.clip, "clip", minimum=1e-12)
+        if self.patience is not None:
+            checks.count(self.patience, "patience")
+        checks.number(self.held_out, "held_out", minimum=0.0, maximum=0.9)
+        checks.number(self.checkpoint_seconds, "checkpoint_seconds", minimum=0)
+
+    def torch_device(self) -> torch.device:
+        """The device to train on."""
+        if self.device == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            device = torch.device(self.device)
+        except RuntimeError as error:
+            raise InputError(f"device must be auto or a torch device. Got {self.device!r}.") from error
+        missing = device.type == "cuda" and not torch.cuda.is_available()
+        checks.require(not missing, "device must be present on this machine.", f"{self.device!r}")
+        return device
+
+    def consequential(self) -> dict[str, object]:
+        """The settings that change the result; the rest may differ when a fit is resumed."""
+        inert = ("device", "checkpoint", "checkpoint_seconds", "verbose")
+        return {k: v for k, v in self.get_params(deep=False).items() if k not in inert}
+
+
+@dataclass
+class History:
+    """Training curves: at each look, every term for every model."""
+
+    steps: list[int] = field(default_factory=list)
+    values: dict[str, list[np.ndarray]] = field(default_factory=dict)
+
+    def add(self, step: int, terms: dict[str, np.ndarray]) -> None:
+        """Append one look."""
+        self.steps.append(step)
+        for name, value in terms.items():
+            self.values.setdefault(name, []).append(value)
+
+    def frame(self) -> pd.DataFrame:
+        """A tidy table: step, model, term, value."""
+        pieces = [
+            pd.DataFrame({"step": step, "model": np.arange(len(row)), "term": name, "value": row})
+            for name, rows in self.values.items()
+            for step, row in zip(self.steps, rows, strict=True)
+        ]
+        return pd.concat(pieces, ignore_index=True) if pieces else pd.DataFrame(columns=["step", "model", "term", "value"])
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a fit leaves: the models at their best look, their held-out objectives, the curves."""
+
+    models: list[Objective]
+    objectives: np.ndarray
+    terms: dict[str, np.ndarray]
+    history: History
+    stopped_at: np.ndarray
+    diverged: np.ndarray
+    interrupted: bool
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Data for a fit: rows to train on, rows held out, and a fingerprint of settings and data."""
+
+    train: Tensor
+    held_out: Tensor
+    fingerprint: str
+
+
+def train(models: list[Objective], model_seeds: list[int], rows: Rows, training: Training) -> Trained:
+    """Train one model per seed; judge them all on the same held-out rows."""
+    weights = sum(p.numel() for p in models[0].parameters())
+    work = 6.0 * weights * training.batch_size * len(models)
+    with threads.for_work(work):
+        return _Fit(models, model_seeds, rows, training).run()
+
+
+class _Fit:
+    """One fit in progress: stacked parameters, optimiser, curves."""
+
+    def __init__(self, models: list[Objective], model_seeds: list[int], rows: Rows, plan: Training):
+        self.plan, self.x, self.held_out, self.seeds = plan, rows.train, rows.held_out, model_seeds
+        self.fingerprint = rows.fingerprint
+        self.checkpoint = None if plan.checkpoint is None else Path(plan.checkpoint)
+        self.models = models
+        self.skeleton = deepcopy(self.models[0]).to("meta")
+        parameters, self.buffers = stack_module_state(self.models)  # type: ignore[arg-type]
+        self.parameters: State = {k: v.detach().requires_grad_() for k, v in parameters.items()}
+        self.optimizer = torch.optim.Adam(self.parameters.values(), lr=plan.learning_rate)
+        K = len(model_seeds)
+        self.best: State = {k: v.detach().clone() for k, v in self.parameters.items()}
+        self.best_objective = np.full(K, np.inf)
+        self.waited = np.zeros(K, dtype=int)
+        self.stopped_at = np.full(K, plan.steps)
+        self.diverged = np.zeros(K, dtype=bool)
+        self.history = History()
+        self.step = 0
+
+    # ---- the loop ----------------------------------------------------------------------------------------
+
+    def run(self) -> Trained:
+        self._restore()
+        interrupted = False
+        saved = time.monotonic()
+        look_every = max(1, self.plan.steps // LOOKS)
+        try:
+            with _progress(self.plan, self.step) as advance:
+                for x, draws in self._batches():
+                    loss = self._update(x, draws)
+                    self.step += 1
+                    if self.step % look_every == 0 or self.step == self.plan.steps:
+                        self._look(loss)
+                        advance(self.step, self.best_objective)
+                        if self._all_done():
+                            break
+                    if self.checkpoint and time.monotonic() - saved > self.plan.checkpoint_seconds:
+                        self._save()
+                        saved = time.monotonic()
+        except KeyboardInterrupt:
+            interrupted = True
+            warnings.warn(
+                f"Stopped by hand at step {self.step} of {self.plan.steps}; the best models so far are kept.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return self._finish(interrupted)
+
+    def _batches(self) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
+        """The rows and draws of every step still to do; functions of (seed, step) alone."""
+        n, B = len(self.x), min(self.plan.batch_size, len(self.x))
+        per_epoch = max(1, n // B)
+        order, draws, epoch, block = None, {}, -1, -1
+        while self.step < self.plan.steps:
+            if self.step // per_epoch != epoch or order is None:
+                epoch = self.step // per_epoch
+                order = torch.stack([torch.randperm(n, generator=g) for g in self._generators("rows", epoch)])
+                order = order.to(self.x.device)
+            if self.step // BLOCK != block:
+                block = self.step // BLOCK
+                each = [self.models[0].draws(BLOCK * B, g) for g in self._generators("draws", block)]
+                draws = {k: torch.stack([d[k] for d in each]).to(self.x.device) for k in each[0]}
+            place, turn = self.step % per_epoch, self.step % BLOCK
+            rows = order[:, place * B : (place + 1) * B]
+            yield self.x[rows], {k: v[:, turn * B : (turn + 1) * B] for k, v in draws.items()}
+
+    def _generators(self, purpose: str, index: int) -> list[torch.Generator]:
+        return [seeds.generator(s, purpose, index) for s in self.seeds]
+
+    def _update(self, x: Tensor, draws: dict[str, Tensor]) -> Tensor:
+        progress = self.step / self.plan.steps
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.plan.learning_rate * one_cycle(progress)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss, _ = self._losses(self.parameters, x, draws, progress)
+        loss.sum().backward()
+        if self.plan.clip is not None:
+            _clip(self.parameters, self.plan.clip)
+        self.optimizer.step()
+        return loss.detach()
+
+    def _losses(
+        self, parameters: State, x: Tensor, draws: dict[str, Tensor], progress: float, *, shared: bool = False
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        def one(p: State, b: State, rows: Tensor, d: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+            return functional_call(self.skeleton, (p, b), (rows, d, progress))
+
+        data_axis = None if shared else 0
+        return vmap(one, in_dims=(0, 0, data_axis, data_axis))(parameters, self.buffers, x, draws)
+
+    # ---- looking and deciding ----------------------------------------------------------------------------
+
+    def _read(self, parameters: State, rows: Tensor) -> dict[str, np.ndarray]:
+        """Held-out loss and terms of every model, with the full penalty and the same draws for all."""
+        draws = self.models[0].draws(len(rows), seeds.generator(0, "held-out draws"))
+        draws = {k: v.to(rows.device) for k, v in draws.items()}
+        with torch.no_grad():
+            loss, terms = self._losses(parameters, rows, draws, 1.0, shared=True)
+        return {k: v.double().cpu().numpy() for k, v in {"objective": loss, **terms}.items()}
+
+    def _look(self, loss: Tensor) -> None:
+        seen = self._read(self.parameters, self.held_out[:HELD_OUT_LOOK])
+        objective, training = seen["objective"], loss.double().cpu().numpy()
+        self.history.add(self.step, {**seen, "training loss": training})
+        lost = ~(np.isfinite(objective) & np.isfinite(training))
+        self.stopped_at[lost & ~self.diverged & ~self._stopped()] = self.step
+        self.diverged |= lost
+        running = ~self._stopped() & ~self.diverged
+        better = running & (objective < self.best_objective)
+        self.best_objective[better] = objective[better]
+        self._keep(better)
+        self.waited = np.where(better, 0, self.waited + 1)
+        if self.plan.patience is not None:
+            self.stopped_at[running & (self.waited >= self.plan.patience)] = self.step
+
+    def _keep(self, better: np.ndarray) -> None:
+        chosen = torch.as_tensor(np.flatnonzero(better), device=self.x.device)
+        for name, value in self.best.items():
+            value[chosen] = self.parameters[name].detach()[chosen]
+
+    def _stopped(self) -> np.ndarray:
+        return self.stopped_at < self.plan.steps
+
+    def _all_done(self) -> bool:
+        return bool((self._stopped() | self.diverged).all())
+
+    def _finish(self, interrupted: bool) -> Trained:
+        if self.checkpoint:
+            self._save()
+        if self.diverged.all() and not np.isfinite(self.best_objective).any():
+            raise DivergenceError(self._sentence())
+        if self.diverged.any():
+            warnings.warn(self._sentence(), ConvergenceWarning, stacklevel=5)
+        never_read = ~np.isfinite(self.best_objective)
+        self._keep(never_read & ~self.diverged)
+        terms = self._read(self.best, self.held_out)
+        for k, model in enumerate(self.models):
+            model.load_state_dict({n: v[k] for n, v in self.best.items()}, strict=False)
+            model.requires_grad_(False).eval()
+        return Trained(
+            self.models,
+            terms.pop("objective"),
+            terms,
+            self.history,
+            np.minimum(self.stopped_at, self.step),
+            self.diverged,
+            interrupted,
+        )
+
+    def _sentence(self) -> str:
+        first = int(self.stopped_at[self.diverged].min())
+        return (
+            f"Training must stay finite. Got a loss that is not, by step {first}, in {int(self.diverged.sum())} of "
+            f"{len(self.seeds)} models; lower learning_rate (now {self.plan.learning_rate:g}) or set clip "
+            f"(now {self.plan.clip})."
+        )
+
+    # ---- leaving and coming back -------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        assert self.checkpoint is not None
+        adam = {n: self.optimizer.state[p] for n, p in self.parameters.items() if p in self.optimizer.state}
+        Checkpoint(
+            step=self.step,
+            fingerprint=self.fingerprint,
+            tensors={
+                **{f"now.{n}": p.detach() for n, p in self.parameters.items()},
+                **{f"best.{n}": p for n, p in self.best.items()},
+                **{f"adam.{n}.{key}": value for n, state in adam.items() for key, value in state.items()},
+                "best_objective": torch.as_tensor(self.best_objective),
+                "waited": torch.as_tensor(self.waited),
+                "stopped_at": torch.as_tensor(self.stopped_at),
+                "diverged": torch.as_tensor(self.diverged),
+                "history.steps": torch.as_tensor(self.history.steps),
+                **{f"history.{n}": torch.as_tensor(np.array(v)) for n, v in self.history.values.items()},
+            },
+        ).save(self.checkpoint)
+
+    def _restore(self) -> None:
+        if self.checkpoint is None or not self.checkpoint.exists():
+            return
+        kept = Checkpoint.load(self.checkpoint, self.fingerprint)
+        self.step = kept.step
+        with torch.no_grad():
+            for name, parameter in self.parameters.items():
+                parameter.copy_(kept.tensors[f"now.{name}"])
+                self.best[name].copy_(kept.tensors[f"best.{name}"])
+                keys = ("step", "exp_avg", "exp_avg_sq")
+                if f"adam.{name}.step" in kept.tensors:
+                    moments = {key: kept.tensors[f"adam.{name}.{key}"] for key in keys}
+                    self.optimizer.state[parameter] = {
+                        key: value if key == "step" else value.to(parameter.device) for key, value in moments.items()
+                    }
+        self.best_objective = kept.tensors["best_objective"].numpy()
+        self.waited = kept.tensors["waited"].numpy()
+        self.stopped_at = kept.tensors["stopped_at"].numpy()
+        self.diverged = kept.tensors["diverged"].numpy()
+        self.history.steps = kept.tensors["history.steps"].tolist()
+        for key, value in kept.tensors.items():
+            if key.startswith("history.") and key != "history.steps":
+                self.history.values[key.removeprefix("history.")] = list(value.numpy())
+
+
+def one_cycle(progress: float) -> float:
+    """Learning-rate factor: cosine up from 1/25 over the first 30 %, cosine down to almost 0 after.
+
+    >>> round(one_cycle(0.0), 2), one_cycle(0.3), round(one_cycle(1.0), 4)
+    (0.04, 1.0, 0.0)
+    """
+    rise, low, end = 0.3, 1 / 25, 1e-5
+    if progress < rise:
+        return low + (1 - low) * (1 - math.cos(math.pi * progress / rise)) / 2
+    return end + (1 - end) * (1 + math.cos(math.pi * (progress - rise) / (1 - rise))) / 2
+
+
+def _clip(parameters: State, largest: float) -> None:
+    """Scale each model's gradient to a norm of at most ``largest``."""
+    gradients = [p.grad for p in parameters.values() if p.grad is not None]
+    squares = torch.stack([g.square().flatten(1).sum(dim=1) for g in gradients]).sum(dim=0)
+    factor = (largest / squares.sqrt().clamp_min(1e-12)).clamp_max(1.0)
+    for g in gradients:
+        g.mul_(factor.reshape(-1, *[1] * (g.ndim - 1)))
+
+
+def _progress(plan: Training, start: int):  # type: ignore[no-untyped-def]
+    """A progress bar, or nothing."""
+    if not plan.verbose:
+        return nullcontext(lambda step, best: None)
+    from noumena.estimators.progress import bar
+
+    return bar(plan.steps, start)

@@ -1,0 +1,136 @@
+"""Variational autoencoders with a Gaussian posterior, a standard normal prior and an optional bias.
+
+Objective (minimised): ``‖x − f(z)‖² + β·KL + penalty(f, z)``, ``z`` drawn from the posterior, the squared error summed over
+standardised observations. Reference: diverse dictionary learning, Section 4, with ``α`` inside the penalty.
+Deviations: ``β = 0.05`` goes with the *summed* error, i.e. a decoder noise variance of β/2 per observation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from noumena import checks
+from noumena.estimators.estimator import Builder, Codec, Estimator
+from noumena.estimators.training import Training
+from noumena.nets import MLP
+from noumena.penalties import Penalty
+
+
+def kl_to_standard_normal(
+    mean: Float[Tensor, "batch latent"], log_variance: Float[Tensor, "batch latent"]
+) -> Float[Tensor, " batch"]:
+    """``KL(N(m, v) ‖ N(0, 1))`` summed over latents; zero iff mean 0 and variance 1.
+
+    >>> kl_to_standard_normal(torch.tensor([[2.0, 0.0]]), torch.zeros(1, 2))
+    tensor([2.])
+    """
+    return 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum(dim=-1)
+
+
+class VAEObjective(Codec):
+    """``reconstruction + β·KL + penalty``."""
+
+    def __init__(self, encoder: nn.Module, decoder: nn.Module, mean: Tensor, scale: Tensor, *, beta: float):
+        super().__init__(encoder, decoder, mean, scale)
+        self.beta = beta
+        self.penalty: Penalty | None = None
+        self.n_latents = 0
+
+    def code(self, x: Tensor) -> Tensor:
+        """The posterior's mean."""
+        return self.encoder(x)[..., : self.n_latents]
+
+    def draws(self, rows: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """Standard normal noise for the posterior."""
+        return {"noise": torch.randn(rows, self.n_latents, generator=generator)}
+
+    def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
+        """Loss and terms on a batch of standardised observations."""
+        mean, log_variance = self.encoder(x).chunk(2, dim=-1)
+        z = mean + draws["noise"] * (log_variance / 2).exp()
+        terms = {
+            "reconstruction": (self.decoder(z) - x).square().sum(dim=-1).mean(),
+            "kl": kl_to_standard_normal(mean, log_variance).mean(),
+        }
+        loss = terms["reconstruction"] + self.beta * terms["kl"]
+        if self.penalty is None:
+            return loss, terms
+        terms["penalty"] = self.penalty(self.decoder, z, progress)
+        return loss + terms["penalty"], terms
+
+
+class VAE(Estimator):
+    """A variational autoencoder; with ``0.05 * DependencySparsity()`` one whose latents can be certified.
+
+    Parameters: ``n_latents``; ``penalty``; ``beta``, the weight of the KL term against the summed squared error;
+    ``encoder`` and ``decoder`` are builders called with the numbers of inputs and outputs (an encoder is asked for twice the
+    latents: mean and log-variance); ``standardise`` the observations; ``n_models`` seeds in one program; ``training``;
+    ``random_state``.
+    """
+
+    def __init__(
+        self,
+        n_latents: int = 2,
+        *,
+        penalty: Penalty | None = None,
+        beta: float = 0.05,
+        encoder: Builder | None = None,
+        decoder: Builder | None = None,
+        standardise: bool = True,
+        n_models: int = 1,
+        training: Training | None = None,
+        random_state: Any = None,
+    ):
+        self.n_latents = n_latents
+        self.penalty = penalty
+        self.beta = beta
+        self.encoder = encoder
+        self.decoder = decoder
+        self.standardise = standardise
+        self.n_models = n_models
+        self.training = training
+        self.random_state = random_state
+
+    def _check(self) -> None:
+        super()._check()
+        checks.number(self.beta, "beta", minimum=0)
+
+    def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
+        encoder = (self.encoder or MLP())(n_observed, 2 * self.n_latents)
+        decoder = (self.decoder or MLP())(self.n_latents, n_observed)
+        objective = VAEObjective(encoder, decoder, mean, scale, beta=self.beta)
+        objective.penalty, objective.n_latents = self.penalty, self.n_latents
+        return objective
+
+
+class BetaVAE(VAE):
+    """A VAE whose bias is a heavy KL term: the β-VAE, a baseline. Same parameters, ``beta = 1`` by default."""
+
+    def __init__(
+        self,
+        n_latents: int = 2,
+        *,
+        penalty: Penalty | None = None,
+        beta: float = 1.0,
+        encoder: Builder | None = None,
+        decoder: Builder | None = None,
+        standardise: bool = True,
+        n_models: int = 1,
+        training: Training | None = None,
+        random_state: Any = None,
+    ):
+        super().__init__(
+            n_latents,
+            penalty=penalty,
+            beta=beta,
+            encoder=encoder,
+            decoder=decoder,
+            standardise=standardise,
+            n_models=n_models,
+            training=training,
+            random_state=random_state,
+        )

@@ -1,0 +1,36 @@
+"""Multi-layer perceptrons with leaky-ReLU activations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from noumena import checks
+
+
+@dataclass(frozen=True)
+class MLP:
+    """A builder: ``MLP(hidden=(64, 64))(inputs, outputs)`` is a network.
+
+    >>> [tuple(p.shape) for p in MLP(hidden=(8,))(3, 2).parameters()]
+    [(8, 3), (8,), (2, 8), (2,)]
+    """
+
+    hidden: tuple[int, ...] = (64, 64)
+    slope: float = 0.2
+
+    def __post_init__(self) -> None:
+        for width in self.hidden:
+            checks.count(width, "A hidden width")
+        checks.number(self.slope, "slope", minimum=0)
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+
+    def __call__(self, inputs: int, outputs: int) -> nn.Sequential:
+        """The network, initialised from torch's global stream."""
+        layers: list[nn.Module] = []
+        width = inputs
+        for following in self.hidden:
+            layers += [nn.Linear(width, following), nn.LeakyReLU(self.slope)]
+            width = following
+        return nn.Sequential(*layers, nn.Linear(width, outputs))
