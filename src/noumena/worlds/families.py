@@ -2,7 +2,8 @@
 
 ``dense``: everything depends on everything. ``banded``: observation ``i`` sees ``width`` neighbouring latents, in
 turn. ``lack-one``: each observation misses one latent. ``triangular``: observation ``i`` sees the first latents.
-``random``: drawn until its generic Occam gap is as wanted, one row of supports after another.
+``random``: drawn until its generic Occam gap is as wanted; every observation sees two latents or more, for one that sees a
+single latent gives it away.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def family(
 def _random(d_x: int, d_z: int, gap: int | None, seed: int) -> Structure:
     rng = seeds.numpy_generator(seed, "random structure", d_x, d_z)
     for _ in range(MOST_DRAWS):
-        support = rng.random((d_x, d_z)) < rng.uniform(0.15, 0.75)
+        support = rng.random((d_x, d_z)) < rng.uniform(0.2, 0.75)
         if _usable(support) and (gap is None or _has_gap(support, gap)):
             return Structure(support)
     raise InputError(
@@ -67,8 +68,8 @@ def _random(d_x: int, d_z: int, gap: int | None, seed: int) -> Structure:
 
 
 def _usable(support: np.ndarray) -> bool:
-    """No empty row, and columns that can be independent: a matching that covers every latent."""
-    if not support.any(axis=1).all():
+    """Rows of two latents or more, and columns that can be independent: a matching that covers every latent."""
+    if (support.sum(axis=1) < min(2, support.shape[1])).any():
         return False
     return bool((maximum_bipartite_matching(csr_array(support.T), perm_type="column") >= 0).all())
 

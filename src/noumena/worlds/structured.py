@@ -1,12 +1,13 @@
 """Structured worlds: ``x_i = a_i·z + strength · MLP_i(z_{I_i})``, each observation a function of its own latents.
 
-Each ``MLP_i`` has one hidden leaky-ReLU(0.2) layer. Linear weights are ±U(0.7, 1.3) on the whole support, so no
-latent has an observation to itself and neither ``x`` nor its principal components solve the world already.
+Each ``MLP_i`` has one hidden leaky-ReLU(0.2) layer. Linear weights are U(0.7, 1.3) on the whole support, all of one sign: with
+random signs the columns are nearly orthogonal and principal components already solve the world.
 
 Reference: diverse dictionary learning, Section 5 (synthetic data). Deviations: the paper has d_x = d_z; here
 d_x ≥ d_z. The decoder is verified when built, on ``PROBES`` latent points: the support is exact, the Jacobian has
-full column rank with a margin, its determinant keeps one sign when square, and each row's gradients span its
-support (sufficient nonlinearity). A draw that fails is replaced by the next one.
+full column rank with a margin, its determinant keeps one sign when square, each row's gradients span its support
+(sufficient nonlinearity) and every dependency moves its observation by a fair share of its spread. Rows that fail are drawn
+again, and so is a whole world without full rank.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ SLOPE = 0.2
 PROBES = 2000
 RANK_MARGIN = 0.02
 SPAN_MARGIN = 0.01
+LEAST_SHARE = 0.15
+"""Every dependency's ``mean |∂x_i/∂z_j| · sd(z_j) / sd(x_i)`` is at least this, so that no truth is too faint to see."""
 MOST_DRAWS = 500
 
 
@@ -42,8 +45,7 @@ class RowNetworks(nn.Module):
             return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
         size = 0.7 + 0.6 * torch.rand(d_x, d_z, generator=generator, dtype=torch.float64)
-        sign = torch.randint(0, 2, (d_x, d_z), generator=generator) * 2.0 - 1.0
-        self.register_buffer("linear", mask * size * sign)
+        self.register_buffer("linear", mask * size)
         self.register_buffer("inner", mask[:, None, :] * normal(d_x, HIDDEN, d_z))
         self.register_buffer("offset", normal(d_x, HIDDEN))
         self.register_buffer("outer", normal(d_x, HIDDEN))
@@ -57,6 +59,11 @@ class RowNetworks(nn.Module):
         """Scale the nonlinear part to ``strength`` times the linear part's spread, row by row."""
         linear, curved = self.parts(z)
         self.outer *= (strength * linear.std(dim=0) / curved.std(dim=0))[:, None]
+
+    def take(self, other: RowNetworks, rows: Tensor) -> None:
+        """Replace some rows by another's."""
+        for mine, theirs in zip(self.buffers(), other.buffers(), strict=True):
+            mine[rows] = theirs[rows]
 
     def forward(self, z: Tensor) -> Tensor:
         """Noise-free observations."""
@@ -92,15 +99,20 @@ def structured(
     latents = _law(law, structure.n_latents, seed)
     z = latents.draw(PROBES, seeds.generator(seed, "probes"))
     support = torch.as_tensor(structure.dense)
+    decoder, worthy = None, torch.zeros(len(support), dtype=torch.bool)
     for draw in range(MOST_DRAWS):
-        decoder = RowNetworks(support, seeds.generator(seed, "decoder", draw)).requires_grad_(False)
-        decoder.balance(z, strength)
-        facts = _facts(decoder, z, support)
-        if facts["rank margin"] > RANK_MARGIN and facts["orientation kept"] and _nonlinear(facts, strength):
+        fresh = RowNetworks(support, seeds.generator(seed, "decoder", draw)).requires_grad_(False)
+        fresh.balance(z, strength)
+        decoder = fresh if decoder is None or worthy.all() else decoder
+        decoder.take(fresh, ~worthy)
+        J = jacobian(decoder, z)
+        worthy = _worthy(J, z, decoder(z), support, strength)
+        facts = _facts(J, support)
+        if worthy.all() and facts["rank margin"] > RANK_MARGIN and facts["orientation kept"]:
             return World(structure, latents, decoder, noise=noise, seed=seed, facts=facts)
     raise InputError(
-        f"A world must keep a Jacobian of full rank (margin {RANK_MARGIN}) and gradients that span each row. "
-        f"Got none in {MOST_DRAWS} draws for {structure} with strength {strength}; lower the strength."
+        f"A world must keep a Jacobian of full rank (margin {RANK_MARGIN}), gradients that span each row and no faint "
+        f"dependency. Got none in {MOST_DRAWS} draws for {structure} with strength {strength}; lower the strength."
     )
 
 
@@ -111,8 +123,15 @@ def _law(chosen: str | Law, n_latents: int, seed: int) -> Law:
     return chosen
 
 
-def _facts(decoder: RowNetworks, z: Tensor, support: Tensor) -> dict[str, float]:
-    J = jacobian(decoder, z)
+def _worthy(J: Tensor, z: Tensor, x: Tensor, support: Tensor, strength: float) -> Tensor:
+    """Which rows have no faint dependency and gradients that span their support."""
+    share = J.abs().mean(dim=0) * z.std(dim=0)[None, :] / x.std(dim=0)[:, None]
+    clear = torch.where(support, share, torch.inf).amin(dim=1) > LEAST_SHARE
+    spans = torch.tensor([_span(J[:, i, support[i]]) > SPAN_MARGIN for i in range(len(support))])
+    return clear & spans if strength > 0 else clear
+
+
+def _facts(J: Tensor, support: Tensor) -> dict[str, float]:
     assert bool(((J.abs().amax(dim=0) > 0) == support).all()), "the decoder's support must be the structure"
     singular = torch.linalg.svdvals(J)
     square = support.shape[0] == support.shape[1]
@@ -129,6 +148,3 @@ def _span(gradients: Tensor) -> float:
     singular = torch.linalg.svdvals(gradients)
     return float(singular[-1] / singular[0])
 
-
-def _nonlinear(facts: dict[str, float], strength: float) -> bool:
-    return strength == 0 or facts["span margin"] > SPAN_MARGIN

@@ -1,0 +1,7 @@
+"""Metrics: what is left between learned and true latents once an ambiguity is forgiven."""
+
+from noumena.metrics.correlation import Correlation, mcc
+from noumena.metrics.graphs import StructureDistance, structure_distance
+from noumena.metrics.regression import Regression, r2
+
+__all__ = ["Correlation", "Regression", "StructureDistance", "mcc", "r2", "structure_distance"]
