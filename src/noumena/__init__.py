@@ -1,0 +1,82 @@
+"""noumena: learn the hidden variables behind data, and know what about them can be trusted.
+
+Names are imported when first used, so that ``import noumena`` and the command's ``--help`` stay fast.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from noumena import metrics, nets, worlds
+    from noumena.ambiguity import Alignment, Ambiguity, align
+    from noumena.checks import DivergenceError, InputError
+    from noumena.derivatives import jacobian
+    from noumena.estimators import VAE, Autoencoder, BetaVAE, Training, load, save
+    from noumena.guarantees import Certificate, certify
+    from noumena.nets import MLP
+    from noumena.penalties import DependencySparsity, LatentSparsity, Penalty
+    from noumena.structure import LatentSet, Structure
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Alignment": "ambiguity",
+    "Ambiguity": "ambiguity",
+    "align": "ambiguity",
+    "DivergenceError": "checks",
+    "InputError": "checks",
+    "jacobian": "derivatives",
+    "Autoencoder": "estimators",
+    "BetaVAE": "estimators",
+    "Training": "estimators",
+    "VAE": "estimators",
+    "load": "estimators",
+    "save": "estimators",
+    "Certificate": "guarantees",
+    "certify": "guarantees",
+    "MLP": "nets",
+    "DependencySparsity": "penalties",
+    "LatentSparsity": "penalties",
+    "Penalty": "penalties",
+    "LatentSet": "structure",
+    "Structure": "structure",
+}
+_ROOMS = ("metrics", "nets", "worlds")
+
+__all__ = [
+    "MLP",
+    "VAE",
+    "Alignment",
+    "Ambiguity",
+    "Autoencoder",
+    "BetaVAE",
+    "Certificate",
+    "DependencySparsity",
+    "DivergenceError",
+    "InputError",
+    "LatentSet",
+    "LatentSparsity",
+    "Penalty",
+    "Structure",
+    "Training",
+    "align",
+    "certify",
+    "jacobian",
+    "load",
+    "metrics",
+    "nets",
+    "save",
+    "worlds",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"noumena.{name}")
+    if name in _HOMES:
+        return getattr(import_module(f"noumena.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'noumena' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

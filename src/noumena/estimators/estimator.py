@@ -60,7 +60,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     """Base of all estimators that are trained by gradient; subclasses say how a model is built.
 
     After ``fit``: ``models_`` (all of them), ``best_`` (the index in use), ``objectives_`` and ``terms_`` (held-out, per
-    model), ``history_``, ``seeds_``, ``points_`` (latents of some training rows), ``structure_``, ``decoder_``.
+    model), ``history_``, ``seeds_``, ``points_`` (model, batch, latent: every model's latents of the same few training
+    rows), ``structure_``, ``decoder_``.
     """
 
     n_latents: int
@@ -108,15 +109,15 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         with torch.no_grad():
             for model in models:
                 model.settle(rows.train)
+            points = [model.code(rows.train[:POINTS]) for model in models]
+        self.points_ = torch.stack(points).double().cpu().numpy()
+        self._n_features_out = self.points_.shape[-1]
         self.models_ = models
         self.history_ = fitted.history
         self.objectives_ = fitted.objectives
         self.terms_ = fitted.terms
-        self.stopped_at_, self.diverged_ = fitted.stopped_at, fitted.diverged
+        self.stopped_at_, self.diverged_, self.interrupted_ = fitted.stopped_at, fitted.diverged, fitted.interrupted
         self.best_ = int(np.argmin(np.where(fitted.diverged, np.inf, fitted.objectives)))
-        with torch.no_grad():
-            self.points_ = models[self.best_].code(rows.train[:POINTS]).double().cpu().numpy()
-        self._n_features_out = self.points_.shape[1]
 
     def transform(self, x: Any) -> Any:
         """Latents ``ẑ`` of the best model; a torch tensor in gives one out, on its device."""
@@ -153,15 +154,19 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     @property
     def structure_(self) -> Structure:
-        """The support of the best decoder's Jacobian at ``points_``, with its evidence."""
+        """The support of the best decoder's Jacobian at its ``points_``, with its evidence."""
         check_is_fitted(self)
         return self.structure_of(self.best_)
 
-    def structure_of(self, k: int) -> Structure:
-        """The structure of the k-th model, read off at ``points_``."""
-        points = torch.as_tensor(self.points_, dtype=self.models_[k].mean.dtype, device=self.models_[k].mean.device)
+    def structure_of(self, k: int, *, threshold: float | None = None) -> Structure:
+        """The structure of the k-th model, read off at its points; without a threshold the widest gap decides."""
         names = getattr(self, "feature_names_in_", None)
-        return Structure.from_decoder(self.models_[k].decode, points, observed=names)
+        return Structure.from_decoder(self.models_[k].decode, self.points_of(k), threshold=threshold, observed=names)
+
+    def points_of(self, k: int) -> Tensor:
+        """The k-th model's latents of some training rows, as a tensor beside its weights."""
+        check_is_fitted(self)
+        return torch.as_tensor(self.points_[k]).to(self.models_[k].mean)
 
     # ---- inside ------------------------------------------------------------------------------------------
 

@@ -49,6 +49,7 @@ def save(model: Estimator, folder: str | Path) -> None:
         "terms": {k: v.tolist() for k, v in model.terms_.items()},
         "stopped_at": model.stopped_at_.tolist(),
         "diverged": model.diverged_.tolist(),
+        "interrupted": model.interrupted_,
     }
     tensors = {f"{k}.{n}": v.contiguous().cpu() for k, m in enumerate(model.models_) for n, v in m.state_dict().items()}
     tensors["points"] = torch.as_tensor(model.points_)
@@ -76,8 +77,9 @@ def load(folder: str | Path, **parameters: Any) -> Estimator:
     model.objectives_ = np.array(config["objectives"])
     model.terms_ = {k: np.array(v) for k, v in config["terms"].items()}
     model.stopped_at_, model.diverged_ = np.array(config["stopped_at"]), np.array(config["diverged"])
+    model.interrupted_ = config["interrupted"]
     model.points_ = tensors["points"].numpy()
-    model._n_features_out = model.points_.shape[1]
+    model._n_features_out = model.points_.shape[-1]
     model.models_ = [_module(model, tensors, k) for k in range(len(model.seeds_))]
     model.history_ = _history(folder / "history.csv")
     return model

@@ -66,7 +66,7 @@ class Training(BaseEstimator):
         *,
         steps: int = 3000,
         batch_size: int = 256,
-        learning_rate: float = 3e-3,
+        learning_rate: float = 1e-2,
         clip: float | None = None,
         patience: int | None = None,
         held_out: float = 0.1,
@@ -195,7 +195,7 @@ class _Fit:
     def run(self) -> Trained:
         self._restore()
         interrupted = False
-        saved = time.monotonic()
+        saved = -math.inf
         look_every = max(1, self.plan.steps // LOOKS)
         try:
             with _progress(self.plan, self.step) as advance:
@@ -298,7 +298,7 @@ class _Fit:
         return bool((self._stopped() | self.diverged).all())
 
     def _finish(self, interrupted: bool) -> Trained:
-        if self.checkpoint:
+        if self.checkpoint and not interrupted:
             self._save()
         if self.diverged.all() and not np.isfinite(self.best_objective).any():
             raise DivergenceError(self._sentence())
@@ -332,6 +332,8 @@ class _Fit:
 
     def _save(self) -> None:
         assert self.checkpoint is not None
+        if not any(bool(p.isfinite().flatten(1).all(dim=1).any()) for p in self.parameters.values()):
+            return  # every model has left the finite numbers: the last good checkpoint stays
         adam = {n: self.optimizer.state[p] for n, p in self.parameters.items() if p in self.optimizer.state}
         Checkpoint(
             step=self.step,

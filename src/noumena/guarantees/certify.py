@@ -68,14 +68,11 @@ def _certify_world(world: World) -> Certificate:
 
 
 def _certify_model(model: Estimator, threshold: float | None) -> Certificate:
-    structure = model.structure_
-    best = model.models_[model.best_]
-    points = torch.as_tensor(model.points_, dtype=best.mean.dtype, device=best.mean.device)
-    if threshold is not None:
-        structure = Structure.from_decoder(best.decode, points, threshold=threshold, observed=structure.observed)
+    structure = model.structure_of(model.best_, threshold=threshold)
+    points = model.points_of(model.best_)
     error = float(model.terms_["reconstruction"][model.best_]) / model.n_features_in_
     explained = 1 - error if model.standardise else None
-    return _certify_decoder(best.decode, points, structure, _explained(explained))
+    return _certify_decoder(model.decoder_, points, structure, _explained(explained))
 
 
 def _certify_decoder(decoder: Callable, points: torch.Tensor, S: Structure, explained: Hypothesis) -> Certificate:

@@ -52,7 +52,7 @@ class DependencySparsity(Penalty):
     """
 
     surrogate: str = "log"
-    scale: float = 0.1
+    scale: float = 0.03
     start: float = 1.0
     ramp: float = 0.5
     points: int | None = None

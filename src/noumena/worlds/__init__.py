@@ -3,6 +3,7 @@
 from noumena.worlds.families import family
 from noumena.worlds.laws import Law, law
 from noumena.worlds.structured import structured
+from noumena.worlds.tables import Table, read_table
 from noumena.worlds.world import Sample, World
 
-__all__ = ["Law", "Sample", "World", "family", "law", "structured"]
+__all__ = ["Law", "Sample", "Table", "World", "family", "law", "read_table", "structured"]

@@ -1,0 +1,181 @@
+"""Page: a report in one HTML file, composed from chapters of verdicts, figures and tables.
+
+The file needs no network: style and figures are inline and nothing runs. Every string is escaped; only the
+``svg`` of a ``Figure`` is taken as markup, and comes from ``noumena.report.plots``.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import os
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from noumena.checks import one_of, require
+
+Cell = str | float | int
+"""What a table holds: words or a number."""
+
+_DASHES = frozenset({"", "-", "–", "—"})
+_WIDE = 560
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing from ``plots`` and the sentence under it."""
+
+    svg: str
+    caption: str
+
+    @property
+    def markup(self) -> Markup:
+        """The drawing as trusted markup."""
+        return Markup(self.svg)
+
+    @property
+    def wide(self) -> bool:
+        """Whether the drawing needs the whole width of the page."""
+        box = re.search(r'viewBox="0 0 ([0-9.]+)', self.svg)
+        return box is not None and float(box.group(1)) > _WIDE
+
+
+@dataclass(frozen=True)
+class Table:
+    """A captioned table; numbers are set to three decimals and right-aligned, ``strong`` rows stand out."""
+
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+    strong: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        for k, row in enumerate(self.rows):
+            fits = len(row) == len(self.header)
+            require(fits, f"Every row must have {len(self.header)} cells.", f"{len(row)} in row {k}")
+        stray = sorted(k for k in self.strong if not 0 <= k < len(self.rows))
+        require(not stray, f"Strong rows must be below {len(self.rows)}.", stray)
+
+    @property
+    def numeric(self) -> tuple[bool, ...]:
+        """For each column, whether it holds numbers, or dashes in their place."""
+        return tuple(_is_numeric([row[j] for row in self.rows]) for j in range(len(self.header)))
+
+    @property
+    def text_rows(self) -> tuple[tuple[str, ...], ...]:
+        """The rows as they are printed."""
+        return tuple(tuple(printed(cell) for cell in row) for row in self.rows)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What can be said: its kind, one headline and the sentences that support it."""
+
+    kind: Literal["identified", "not identified", "open"]
+    headline: str
+    sentences: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        one_of(self.kind, "kind", ("identified", "not identified", "open"))
+
+    @property
+    def sign(self) -> str:
+        """A sign that tells the kinds apart without colour."""
+        return {"identified": "✓", "not identified": "✕", "open": "?"}[self.kind]
+
+    @property
+    def style(self) -> str:
+        """The name of the kind in the style sheet."""
+        return {"identified": "good", "not identified": "bad", "open": "open"}[self.kind]
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One section of the page; ``details`` is plain text kept folded."""
+
+    title: str
+    lead: str
+    verdict: Verdict | None = None
+    figures: tuple[Figure, ...] = ()
+    tables: tuple[Table, ...] = ()
+    details: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """The whole report."""
+
+    title: str
+    lead: str
+    summary: Table | None = None
+    chapters: tuple[Chapter, ...] = ()
+    footer: str = ""
+
+
+def printed(cell: Cell) -> str:
+    """A cell as text: counts in full, other numbers to three decimals, tiny or huge ones in powers of ten.
+
+    >>> [printed(cell) for cell in (0.99123, 20000, -0.5, 0.00012, float("nan"), "PCA")]
+    ['0.991', '20,000', '−0.500', '1.20e−4', '–', 'PCA']
+    """
+    if not _is_number(cell):
+        return str(cell)
+    if isinstance(cell, numbers.Integral):
+        return f"{int(cell):,}".replace("-", "−")
+    value = float(cell)
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if value != 0 and not 5e-4 <= abs(value) < 1e6:
+        mantissa, exponent = f"{value:.2e}".split("e")
+        return f"{mantissa}e{int(exponent)}".replace("-", "−")
+    digits = 3 if abs(value) < 1000 else 0
+    return f"{value:,.{digits}f}".replace("-", "−")
+
+
+def render(page: Page) -> str:
+    """The page as HTML.
+
+    >>> "<h1>Two worlds</h1>" in render(Page("Two worlds", "One recovered, one not."))
+    True
+    """
+    return _template().render(page=page)
+
+
+def write(page: Page, path: Path) -> Path:
+    """Render the page to a temporary name beside ``path``, then rename; returns the path."""
+    path = Path(path)
+    content = render(page)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        temporary.write_text(content, encoding="utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+@cache
+def _template() -> Template:
+    loader = PackageLoader("noumena.report", "templates")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("page.html")
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell, numbers.Real) and not isinstance(cell, bool)
+
+
+def _is_numeric(column: list[Cell]) -> bool:
+    return any(map(_is_number, column)) and all(_is_number(cell) or cell in _DASHES for cell in column)
