@@ -48,7 +48,7 @@ class Setting:
 
 
 SETTINGS = (
-    Setting("A", "20 observations of 5 latents", n_observed=20, gap=1, strength=1.0),
+    Setting("A", "20 observations of 5 latents", n_observed=20, gap=3, strength=1.0),
     Setting("B", "5 observations of 5 latents, as in the literature", n_observed=5, gap=-3, strength=0.5),
 )
 
@@ -96,7 +96,8 @@ def tell(
     n_jobs: int = 2,
     progress: Callable[[str], None] = lambda sentence: None,
 ) -> list[Story]:
-    """Build both worlds, fit each with and without the bias (8 seeds in one program), certify, then compare with the truth."""
+    """Build both worlds, fit each with and without the bias (8 seeds in one program), certify, then compare with the
+    truth."""
     worlds = [setting.world(seed) for setting in SETTINGS]
     samples = [world.sample(N_ROWS) for world in worlds]
     jobs = [(w, biased) for w in range(len(worlds)) for biased in (True, False)]
@@ -129,7 +130,16 @@ def _story(setting: Setting, world: World, sample: Sample, biased: VAE, plain: V
     }
     distance = structure_distance(world.structure, biased.structure_)
     return Story(
-        setting, world, sample, biased, plain, certificate, certify(world), agreement(latents), scores, distance.score
+        setting,
+        world,
+        sample,
+        biased,
+        plain,
+        certificate,
+        certify(world),
+        agreement(latents),
+        scores,
+        distance.score,
     )
 
 

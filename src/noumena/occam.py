@@ -27,6 +27,8 @@ MOST_LATENTS = 8
 """Subset search stops here; beyond, only the polynomial test speaks."""
 
 MOST_EXCHANGES = 200_000
+RANK_TOLERANCE = 1e-6
+"""Rows nearer to dependence than this do not define a direction to the precision that counting zeros needs."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def _cancelled(rows: Counter) -> int:
     return len(subsets).bit_length() - 1
 
 
-def point_gap(J: np.ndarray, *, tolerance: float = 1e-6) -> Gap | None:
+def point_gap(J: np.ndarray, *, tolerance: float = 1e-9) -> Gap | None:
     """The gap of one Jacobian ``(observed, latent)``, accidental cancellation included; ``None`` if too large.
 
     Equal shared entries cancel together, where generic ones cost one each:
@@ -134,12 +136,12 @@ def _lightest(J: np.ndarray, rows: np.ndarray, tolerance: float) -> int | None:
     unit = J / np.where(scale > 0, scale, 1)
     _, singular, right = np.linalg.svd(unit[chosen])
     c = right[:, -1, :]
-    elementary = (singular[:, -1] > tolerance) & (np.abs(c).min(axis=1) > tolerance)
+    elementary = (singular[:, -1] > RANK_TOLERANCE) & (np.abs(c).min(axis=1) > tolerance)
     if not elementary.any():
         return None
     c = c[elementary]
     image = np.abs(c @ unit.T)
-    return int((image > 100 * tolerance * (np.abs(c) @ np.abs(unit).T)).sum(axis=1).min())
+    return int((image > tolerance * (np.abs(c) @ np.abs(unit).T)).sum(axis=1).min())
 
 
 def _gap(costs: dict[tuple[int, ...], int]) -> Gap:

@@ -23,6 +23,7 @@ from scipy.optimize import linear_sum_assignment
 
 from noumena import checks
 from noumena.checks import InputError
+from noumena.evidence import Evidence, relative_strength, widest_gap
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,9 @@ class LatentSet:
 
     def _with(self, other: LatentSet, indices: Iterable[int]) -> LatentSet:
         checks.require(
-            self.universe == other.universe, "Sets of latents must come from one structure.", f"{self} and {other}"
+            self.universe == other.universe,
+            "Sets of latents must come from one structure.",
+            f"{self} and {other}",
         )
         return LatentSet(frozenset(indices), self.universe)
 
@@ -74,26 +77,6 @@ class LatentSet:
 
     def __repr__(self) -> str:
         return f"LatentSet({', '.join(self.names)})"
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Why an estimated structure looks as it does: the strength of every entry and the line drawn."""
-
-    strength: np.ndarray
-    threshold: float
-
-    @property
-    def margin(self) -> float:
-        """How far the nearest entry is from the threshold, as a factor ≥ 1; near 1 means fragile."""
-        positive = np.maximum(self.strength, np.finfo(float).tiny)
-        return float(np.exp(np.abs(np.log(positive / self.threshold)).min()))
-
-    def borderline(self, factor: float = 1.5) -> list[tuple[int, int]]:
-        """Entries within ``factor`` of the threshold, either side: those that could flip."""
-        positive = np.maximum(self.strength, np.finfo(float).tiny)
-        near = np.abs(np.log(positive / self.threshold)) < np.log(factor)
-        return [(int(i), int(j)) for i, j in np.argwhere(near)]
 
 
 @dataclass(frozen=True)
@@ -161,7 +144,7 @@ class Structure:
         header, *body = rows
         for line, row in enumerate(body, 2):
             checks.require(
-                len(row) == len(header) and set(c.strip() for c in row[1:]) <= {"0", "1"},
+                len(row) == len(header) and {c.strip() for c in row[1:]} <= {"0", "1"},
                 f"Every row of {path} must have a name and {len(header) - 1} entries 0 or 1.",
                 f"line {line}: {','.join(row)[:60]}",
             )
@@ -231,9 +214,7 @@ class Structure:
         if not isinstance(other, Structure):
             return NotImplemented
         return (
-            self.observed == other.observed
-            and self.latent == other.latent
-            and (self.support != other.support).nnz == 0
+            self.observed == other.observed and self.latent == other.latent and (self.support != other.support).nnz == 0
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -338,44 +319,13 @@ class Structure:
         return _lookup(observed, self.observed, "observation")
 
 
-def relative_strength(decoder: Callable, z: Any) -> np.ndarray:
-    """``mean_b |∂x_i/∂z_j| · sd(z_j) / sd(x_i)`` of a decoder at points, as an ``(observed, latent)`` array."""
-    import torch
-
-    from noumena.derivatives import jacobian
-
-    points = z if isinstance(z, torch.Tensor) else torch.as_tensor(checks.table(z, "z", min_rows=2))
-    checks.require(len(points) >= 2, "A structure is read off at two points or more.", f"{len(points)}")
-    points = points.detach()
-    J = jacobian(decoder, points).detach().abs().mean(dim=0)
-    with torch.no_grad():
-        spread = decoder(points).std(dim=0)
-    tiny = torch.finfo(J.dtype).tiny
-    strength = J * points.std(dim=0)[None, :] / spread.clamp_min(tiny)[:, None]
-    return strength.double().cpu().numpy()
-
-
-def widest_gap(strength: np.ndarray, *, lowest: float = 0.01, highest: float = 0.3) -> float:
-    """The line through the widest gap, on a log scale, of the sorted strengths between two bounds.
-
-    >>> round(widest_gap(np.array([0.9, 0.8, 0.5, 0.02, 0.001])), 2)
-    0.08
-    """
-    inside = np.sort(strength[(strength > lowest) & (strength < highest)])
-    edges = np.concatenate([[lowest], inside, [highest]])
-    widest = int(np.argmax(np.diff(np.log(edges))))
-    return float(np.sqrt(edges[widest] * edges[widest + 1]))
-
-
 def _boolean(support: Any) -> sparse.csr_array:
     if not sparse.issparse(support):
         support = np.asarray(support)
         checks.require(
             support.dtype.kind in "biuf", "A structure must be a matrix of 0 and 1.", f"dtype {support.dtype}"
         )
-        checks.require(
-            support.ndim == 2, "A structure must be a matrix (observed, latent).", f"shape {support.shape}"
-        )
+        checks.require(support.ndim == 2, "A structure must be a matrix (observed, latent).", f"shape {support.shape}")
         checks.require(bool(np.isin(support, (0, 1)).all()), "A structure must hold only 0 and 1.", "other values")
     checks.require(min(support.shape) > 0, "A structure must not be empty.", f"shape {support.shape}")
     matrix = sparse.csr_array(support).astype(bool)

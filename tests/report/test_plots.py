@@ -40,9 +40,7 @@ def hostile_plots() -> dict[str, str]:
     z, two = np.arange(6.0).reshape(3, 2), [HOSTILE, "other"]
     square = np.array([[True, False], [True, True]])
     return {
-        "heatmap": plots.structure_heatmap(
-            square, square.T, observed=two, latent=two, strength=np.ones((2, 2))
-        ),
+        "heatmap": plots.structure_heatmap(square, square.T, observed=two, latent=two, strength=np.ones((2, 2))),
         "learned only": plots.structure_heatmap(None, square, observed=two, latent=two),
         "bipartite": plots.bipartite(square, observed=two, latent=two, verdicts=["open", "identified"]),
         "correlations": plots.correlation_matrix(np.eye(2), rows=two, columns=two),
@@ -78,9 +76,7 @@ def test_every_plot_scales_and_follows_the_theme(name: str):
 def coordinates(drawing: str) -> tuple[np.ndarray, np.ndarray]:
     """The corners of all rectangles that stand directly in the drawing."""
     boxes = [
-        [float(node.get(key)) for key in ("x", "y", "width", "height")]
-        for node in parse(drawing)
-        if "rect" in node.tag
+        [float(node.get(key)) for key in ("x", "y", "width", "height")] for node in parse(drawing) if "rect" in node.tag
     ]
     x, y, wide, tall = np.array(boxes).T
     return np.concatenate([x, x + wide]), np.concatenate([y, y + tall])

@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from noumena.estimators.estimator import Builder, Codec, Estimator, need_scale
+from noumena.estimators.estimator import Builder, Codec, Estimator, need_scale, network
 from noumena.estimators.training import Training
-from noumena.nets import MLP
 from noumena.penalties import Penalty
 
 
@@ -57,8 +56,8 @@ class Autoencoder(Estimator):
 
     Parameters: ``n_latents``; ``penalty``, e.g. ``0.05 * DependencySparsity()`` (needs ``normalise=True``, which keeps
     every latent at mean 0 and variance 1, for otherwise the encoder escapes by rescaling); ``encoder`` and ``decoder``
-    are builders called with the numbers of inputs and outputs; ``standardise`` the observations; ``n_models`` seeds in one
-    program; ``training``; ``random_state``.
+    are builders called with the numbers of inputs and outputs; ``standardise`` the observations; ``n_models`` seeds
+    in one program; ``training``; ``random_state``.
     """
 
     def __init__(
@@ -89,8 +88,8 @@ class Autoencoder(Estimator):
         need_scale(self.penalty, self.normalise, "set normalise=True, or use VAE")
 
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
-        encoder = (self.encoder or MLP())(n_observed, self.n_latents)
-        decoder = (self.decoder or MLP())(self.n_latents, n_observed)
+        encoder = network(self.encoder, "encoder", n_observed, self.n_latents)
+        decoder = network(self.decoder, "decoder", self.n_latents, n_observed)
         objective = AutoencoderObjective(encoder, decoder, mean, scale, n_latents=self.n_latents)
         objective.penalty, objective.normalise = self.penalty, self.normalise
         return objective

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +28,7 @@ class Checkpoint:
         temporary = path.with_name(path.name + ".part")
         metadata = {"noumena": json.dumps({"step": self.step, "fingerprint": self.fingerprint})}
         save_file({k: v.contiguous().cpu() for k, v in self.tensors.items()}, temporary, metadata)
-        os.replace(temporary, path)
+        temporary.replace(path)
 
     @classmethod
     def load(cls, path: Path, fingerprint: str) -> Checkpoint:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 from noumena import checks, seeds
 from noumena.checks import InputError
 from noumena.estimators.training import Objective, Rows, Training, train
+from noumena.nets import MLP
 from noumena.penalties import Penalty
 from noumena.structure import Structure
 
@@ -56,12 +58,24 @@ class Codec(Objective):
         """Fix what depends on all (standardised) training rows, once training is over."""
 
 
+class Decoder(nn.Module):
+    """The decoder of a codec as a module of its own: ``z ↦ x`` in the units of the data."""
+
+    def __init__(self, codec: Codec):
+        super().__init__()
+        self.codec = codec
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Observations of latents."""
+        return self.codec.decode(z)
+
+
 class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of all estimators that are trained by gradient; subclasses say how a model is built.
 
-    After ``fit``: ``models_`` (all of them), ``best_`` (the index in use), ``objectives_`` and ``terms_`` (held-out, per
-    model), ``history_``, ``seeds_``, ``points_`` (model, batch, latent: every model's latents of the same few training
-    rows), ``structure_``, ``decoder_``.
+    After ``fit``: ``models_`` (all of them), ``best_`` (the index in use), ``objectives_`` and ``terms_`` (held-out,
+    per model), ``history_``, ``seeds_``, ``points_`` (model, batch, latent: every model's latents of the same few
+    training rows), ``structure_``, ``decoder_``.
     """
 
     n_latents: int
@@ -85,7 +99,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     # ---- scikit-learn's verbs ----------------------------------------------------------------------------
 
-    def fit(self, x: Any, y: Any = None):  # noqa: ANN201
+    def fit(self, x: Any, y: Any = None):
         """Train ``n_models`` seeds on ``x`` (batch, observed) and keep the best; ``y`` is ignored."""
         self._check()
         training = Training() if self.training is None else self.training
@@ -116,41 +130,44 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.history_ = fitted.history
         self.objectives_ = fitted.objectives
         self.terms_ = fitted.terms
-        self.stopped_at_, self.diverged_, self.interrupted_ = fitted.stopped_at, fitted.diverged, fitted.interrupted
+        self.stopped_at_, self.diverged_, self.interrupted_ = (
+            fitted.stopped_at,
+            fitted.diverged,
+            fitted.interrupted,
+        )
         self.best_ = int(np.argmin(np.where(fitted.diverged, np.inf, fitted.objectives)))
 
     def transform(self, x: Any) -> Any:
-        """Latents ``ẑ`` of the best model; a torch tensor in gives one out, on its device."""
+        """Latents ``ẑ`` of the best model; a torch tensor in gives one out, on its device and in its precision."""
         check_is_fitted(self)
-        return self._through(x, self.models_[self.best_].encode, "x", self.n_features_in_)
+        return self._through(x, "encode", self.best_)
 
     def inverse_transform(self, z: Any) -> Any:
         """Observations of latents, by the best model's decoder."""
         check_is_fitted(self)
-        return self._through(z, self.models_[self.best_].decode, "z", self._n_features_out)
+        return self._through(z, "decode", self.best_)
 
     def transform_all(self, x: Any) -> np.ndarray:
         """Latents of every model, (model, batch, latent)."""
         check_is_fitted(self)
-        return np.stack([np.asarray(self._through(x, m.encode, "x", self.n_features_in_)) for m in self.models_])
+        return np.stack([np.asarray(self._through(x, "encode", k)) for k in range(len(self.models_))])
 
     def score(self, x: Any, y: Any = None) -> float:
         """Minus the objective of the best model on ``x``: higher is better, as scikit-learn wants."""
         check_is_fitted(self)
-        model = self.models_[self.best_]
-        rows = (self._tensor(x, "x", self.n_features_in_) - model.mean) / model.scale
+        rows, model = self._ready(x, "x", self.best_)
         draws = model.draws(len(rows), seeds.generator(0, "held-out draws"))
         with torch.no_grad():
-            loss, _ = model(rows, {k: v.to(rows.device) for k, v in draws.items()}, 1.0)
+            loss, _ = model((rows - model.mean) / model.scale, {k: v.to(rows) for k, v in draws.items()}, 1.0)
         return -float(loss)
 
     # ---- what the rest of the house reads ----------------------------------------------------------------
 
     @property
-    def decoder_(self) -> Callable[[Tensor], Tensor]:
+    def decoder_(self) -> Decoder:
         """The best model's decoder ``z ↦ x``, in the units of the data."""
         check_is_fitted(self)
-        return self.models_[self.best_].decode
+        return Decoder(self.models_[self.best_])
 
     @property
     def structure_(self) -> Structure:
@@ -187,11 +204,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _model(self, seed: int, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         with seeds.global_torch(seed, "initial weights"):
-            model = self._build(n_observed, mean.clone(), scale.clone())
-        parts = {"encoder": model.encoder, "decoder": model.decoder}
-        for name, part in parts.items():
-            checks.require(isinstance(part, nn.Module), f"The {name} builder must return a torch module.", repr(part))
-        return model
+            return self._build(n_observed, mean.clone(), scale.clone())
 
     def _fingerprint(self, array: np.ndarray, training: Training) -> str:
         settings = {k: repr(v) for k, v in self.get_params(deep=False).items() if k not in ("training", "random_state")}
@@ -200,26 +213,34 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
-    def _tensor(self, x: Any, name: str, columns: int) -> Tensor:
-        model = self.models_[self.best_]
-        if isinstance(x, Tensor):
-            checks.require(
-                x.ndim == 2 and x.shape[1] == columns, f"{name} must have shape (batch, {columns}).", f"{tuple(x.shape)}"
-            )
-            return x.to(model.mean)
-        array = checks.table(x, name)
-        if name == "x":
-            validate_data(self, X=x if hasattr(x, "columns") else array, reset=False, skip_check_array=True)
-        checks.require(array.shape[1] == columns, f"{name} must have {columns} columns.", f"{array.shape[1]}")
-        return torch.as_tensor(array, dtype=model.mean.dtype, device=model.mean.device)
-
-    def _through(self, x: Any, function: Callable[[Tensor], Tensor], name: str, columns: int) -> Any:
+    def _through(self, x: Any, verb: str, k: int) -> Any:
+        rows, model = self._ready(x, "x" if verb == "encode" else "z", k)
         with torch.no_grad():
-            result = function(self._tensor(x, name, columns))
+            result = getattr(model, verb)(rows)
+        return result.to(x.device) if isinstance(x, Tensor) else result.cpu().numpy()
+
+    def _ready(self, x: Any, name: str, k: int) -> tuple[Tensor, Codec]:
+        """Checked rows beside the k-th model, both in the precision of the input."""
         if isinstance(x, Tensor):
-            return result.to(x.device)
-        dtype = np.float32 if getattr(x, "dtype", None) == np.float32 else np.float64
-        return result.cpu().numpy().astype(dtype)
+            checks.require(x.ndim == 2, f"{name} must have two axes, (batch, dim).", f"shape {tuple(x.shape)}")
+            rows = x if x.dtype == torch.float64 else x.float()
+        else:
+            array = checks.table(x, name)
+            if name == "x":
+                validate_data(self, X=x if hasattr(x, "columns") else array, reset=False, skip_check_array=True)
+            rows = torch.as_tensor(array)
+        columns = self.n_features_in_ if name == "x" else self._n_features_out
+        checks.require(rows.shape[1] == columns, f"{name} must have {columns} columns.", f"{rows.shape[1]}")
+        model = self.models_[k]
+        twin = deepcopy(model).double() if rows.dtype == torch.float64 else model
+        return rows.to(model.mean.device), twin
+
+
+def network(builder: Builder | None, role: str, inputs: int, outputs: int) -> nn.Module:
+    """The network a builder makes, or the default MLP."""
+    net = (MLP() if builder is None else builder)(inputs, outputs)
+    checks.require(isinstance(net, nn.Module), f"The {role} builder must return a torch module.", repr(net))
+    return net
 
 
 def need_scale(penalty: Penalty | None, fixed: bool, remedy: str) -> None:

@@ -13,7 +13,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 @contextmanager
 def bar(steps: int, start: int) -> Iterator[Callable[[int, np.ndarray], None]]:
     """Yield a function to call with the step reached and each model's best objective."""
-    columns = (TextColumn("training"), BarColumn(), TextColumn("{task.completed}/{task.total} {task.description}"))
+    columns = (
+        TextColumn("training"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total} {task.description}"),
+    )
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
         task = progress.add_task("", total=steps, completed=start)
 

@@ -1,14 +1,14 @@
-"""Fitted models on disk: ``config.json``, ``weights.safetensors``, ``history.csv``, ``structure.csv``. Nothing is pickled.
+"""Fitted models on disk: ``config.json``, ``weights.safetensors``, ``history.csv``, ``structure.csv``. Nothing is
+pickled.
 
-Builders and penalties of this library are written by their fields. A user's own builder is written by name only and must
-be handed to ``load`` again, for code is never loaded from a file.
+Builders and penalties of this library are written by their fields. A user's own builder is written by name only and
+must be handed to ``load`` again, for code is never loaded from a file.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,8 @@ from noumena import checks
 from noumena.checks import InputError
 from noumena.estimators.autoencoder import Autoencoder
 from noumena.estimators.estimator import Codec, Estimator
-from noumena.estimators.training import History, Training
+from noumena.estimators.history import History
+from noumena.estimators.training import Training
 from noumena.estimators.vae import VAE, BetaVAE
 from noumena.nets import MLP
 from noumena.penalties import DependencySparsity, LatentSparsity, PenaltySum
@@ -133,7 +134,11 @@ def _decode(name: str, value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     ((kind, fields),) = value.items()
-    checks.require(kind != "yours", f"load must be given {name}= again, as it is your own object.", f"only its name, {fields}")
+    checks.require(
+        kind != "yours",
+        f"load must be given {name}= again, as it is your own object.",
+        f"only its name, {fields}",
+    )
     if kind == "Training":
         return Training(**fields)
     checks.one_of(kind, f"The stored {name}", tuple(_PARTS))
@@ -143,4 +148,4 @@ def _decode(name: str, value: Any) -> Any:
 def _atomically(path: Path, write: Any) -> None:
     temporary = path.with_name(path.name + ".part")
     write(temporary)
-    os.replace(temporary, path)
+    temporary.replace(path)

@@ -16,11 +16,10 @@ import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
@@ -30,6 +29,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from noumena import checks, seeds, threads
 from noumena.checks import DivergenceError, InputError
 from noumena.estimators.checkpoint import Checkpoint
+from noumena.estimators.history import History
 
 State = dict[str, Tensor]
 BLOCK = 32
@@ -56,9 +56,9 @@ class Training(BaseEstimator):
     """How to train: everything about the loop, nothing about the model.
 
     Parameters: ``steps`` of ``batch_size`` rows with Adam at a peak ``learning_rate`` (one cycle). ``clip`` caps each
-    model's gradient norm. A share ``held_out`` of the rows is never trained on; with ``patience``, a model stops when its
-    held-out objective has not improved for that many of the 30 looks. ``checkpoint`` names a file that is written every
-    ``checkpoint_seconds`` and resumed from when it exists. ``device`` is a torch device or ``"auto"``.
+    model's gradient norm. A share ``held_out`` of the rows is never trained on; with ``patience``, a model stops
+    when its held-out objective has not improved for that many of the 30 looks. ``checkpoint`` names a file that is
+    written every ``checkpoint_seconds`` and resumed from when it exists. ``device`` is a torch device or ``"auto"``.
     """
 
     def __init__(
@@ -114,29 +114,6 @@ class Training(BaseEstimator):
         """The settings that change the result; the rest may differ when a fit is resumed."""
         inert = ("device", "checkpoint", "checkpoint_seconds", "verbose")
         return {k: v for k, v in self.get_params(deep=False).items() if k not in inert}
-
-
-@dataclass
-class History:
-    """Training curves: at each look, every term for every model."""
-
-    steps: list[int] = field(default_factory=list)
-    values: dict[str, list[np.ndarray]] = field(default_factory=dict)
-
-    def add(self, step: int, terms: dict[str, np.ndarray]) -> None:
-        """Append one look."""
-        self.steps.append(step)
-        for name, value in terms.items():
-            self.values.setdefault(name, []).append(value)
-
-    def frame(self) -> pd.DataFrame:
-        """A tidy table: step, model, term, value."""
-        pieces = [
-            pd.DataFrame({"step": step, "model": np.arange(len(row)), "term": name, "value": row})
-            for name, rows in self.values.items()
-            for step, row in zip(self.steps, rows, strict=True)
-        ]
-        return pd.concat(pieces, ignore_index=True) if pieces else pd.DataFrame(columns=["step", "model", "term", "value"])
 
 
 @dataclass(frozen=True)

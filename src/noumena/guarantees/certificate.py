@@ -2,8 +2,8 @@
 
 The theorem behind it (Occam): where the gap is positive at almost every point, every model that gives the same
 observations with no more dependencies has the same latents, up to order and element-wise maps. With a gap of exactly 0,
-latents of different blocks still never mix. The verdict on an ordered pair ``(t, r)`` answers: can an equivalent model that
-is no denser have a latent that stands for ``t`` and also carries ``r``?
+latents of different blocks still never mix. The verdict on an ordered pair ``(t, r)`` answers: can an equivalent
+model that is no denser have a latent that stands for ``t`` and also carries ``r``?
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class Certificate:
         return Verdict("open", "the Occam gap does not separate them and no competitor is known")
 
     def competitor(self, t: str | int, r: str | int) -> Competitor | None:
-        """The simplest competitor in which the latent that stands for ``t`` carries ``r``; ``None`` if none is known."""
+        """The simplest competitor in which the latent that stands for ``t`` carries ``r``; ``None`` if none is
+        known."""
         t, r = self.structure.index(t), self.structure.index(r)
         return next((c for c in self.competitors if c.latent == t and r in c.carries), None)
 
@@ -108,12 +109,12 @@ class Certificate:
         """The conclusion in one sentence."""
         d_z = self.structure.n_latents
         sure = [t for t in range(d_z) if self._overall(t).answer == "identified"]
-        gap = "at least 1" if self.occam is None and self.separates else "unknown" if self.gap is None else f"{self.gap}"
+        gap = f"{self.gap}" if self.gap is not None else "at least 1" if self.separates else "unknown"
         if len(sure) == d_z:
             model = "these latents" if self.subject == "decoder" else "the true latents"
             return (
-                f"Identified up to order and element-wise maps (Occam gap {gap}): any model that explains the data with no "
-                f"more than {len(self.structure)} dependencies has {model}."
+                f"Identified up to order and element-wise maps (Occam gap {gap}): any model that explains the data "
+                f"with no more than {len(self.structure)} dependencies has {model}."
             )
         named = ", ".join(self.structure.latent[t] for t in sure) or "none"
         return f"{self.answer.capitalize()} (Occam gap {gap}): of {d_z} latents, pinned down: {named}."

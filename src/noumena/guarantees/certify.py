@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,8 @@ ENOUGH = 0.95
 def certify(subject: Any, *, at: Any = None, threshold: float | None = None) -> Certificate:
     """What can be trusted about the latents of a structure, a world, a fitted model, or a decoder ``at`` points.
 
-    A structure may be a ``Structure``, a boolean array or a path to its CSV. ``threshold`` fixes the strength above which a
-    fitted decoder's entry counts as a dependency; without it the widest gap decides.
+    A structure may be a ``Structure``, a boolean array or a path to its CSV. ``threshold`` fixes the strength above
+    which a fitted decoder's entry counts as a dependency; without it the widest gap decides.
 
     >>> certify(Structure([[1, 0], [1, 0], [1, 1], [0, 1], [0, 1]])).answer
     'identified'
@@ -51,7 +52,9 @@ def certify(subject: Any, *, at: Any = None, threshold: float | None = None) -> 
 
 
 def _certify_structure(S: Structure) -> Certificate:
-    generic = Hypothesis("generic entries", "unknown", "a bare structure has no numbers; accidental cancellation is excluded")
+    generic = Hypothesis(
+        "generic entries", "unknown", "a bare structure has no numbers; accidental cancellation is excluded"
+    )
     return _conclude("structure", S, generic_gap(S.dense), (generic,), competitors(S))
 
 
@@ -61,7 +64,8 @@ def _certify_world(world: World) -> Certificate:
     facts = Hypothesis(
         "g is invertible",
         "supported",
-        f"its Jacobian has full rank on samples, smallest over largest singular value ≥ {world.facts['rank margin']:.3f}",
+        f"on samples, smallest/largest singular value of the Jacobian ≥ {world.facts['rank margin']:.3f} and "
+        f"smallest/largest stretch between points ≥ {world.facts['secant margin']:.3f}",
     )
     same_size = Hypothesis("the other model is no denser", "unknown", "this is what the dependency penalty asks for")
     return _conclude("world", world.structure, gap, (evidence, facts, same_size), competitors(world.structure))
@@ -76,12 +80,19 @@ def _certify_model(model: Estimator, threshold: float | None) -> Certificate:
 
 
 def _certify_decoder(decoder: Callable, points: torch.Tensor, S: Structure, explained: Hypothesis) -> Certificate:
-    J = jacobian(decoder, points[:POINTS].detach()).detach().double().cpu().numpy()
+    J = _precise_jacobian(decoder, points[:POINTS].detach())
     gap, at_points = _gap_at_points(J * S.dense, S)
     known = (explained, _support_is_clear(S), at_points, _more_observations(S))
     if S.n_observed == S.n_latents:
         return _conclude("decoder", S, None, known, _square(S), separates=False)
     return _conclude("decoder", S, gap, known, competitors(S))
+
+
+def _precise_jacobian(decoder: Callable, points: torch.Tensor) -> np.ndarray:
+    """The Jacobian in double precision, for counting what cancels; a module is copied, never changed."""
+    if isinstance(decoder, torch.nn.Module):
+        decoder = deepcopy(decoder).double()
+    return jacobian(decoder, points.double()).detach().cpu().numpy()
 
 
 def _conclude(
@@ -95,7 +106,9 @@ def _conclude(
 ) -> Certificate:
     if separates is None:
         separates = gap.value > 0 if gap is not None else hall_surplus(S.dense)
-    answer = Hypothesis("the Occam gap is positive", "holds" if separates else "fails", _gap_sentence(S, gap, separates))
+    answer = Hypothesis(
+        "the Occam gap is positive", "holds" if separates else "fails", _gap_sentence(S, gap, separates)
+    )
     rests = ["equivalence: the other model gives the same observations"]
     if subject == "decoder":
         rests += ["the data are explained: what is not reconstructed is not certified",
@@ -111,13 +124,18 @@ def _conclude(
 
 def _gap_sentence(S: Structure, gap: Gap | None, separates: bool) -> str:
     if gap is None:
-        return "every set of lighter latents has rows of its own to spare" if separates else "not shown by the polynomial test"
+        return (
+            "every set of lighter latents has rows of its own to spare"
+            if separates
+            else "not shown by the polynomial test"
+        )
     names = ", ".join(S.latent[t] for t in gap.exchange)
     return f"the cheapest exchange mixes {names} and costs {gap.value} dependencies"
 
 
 def _gap_at_points(J: np.ndarray, S: Structure) -> tuple[Gap | None, Hypothesis]:
-    """The smallest gap over points where no entry of the support vanishes; the support's generic gap beyond its size."""
+    """The smallest gap over points where no entry of the support vanishes; the support's generic gap beyond its
+    size."""
     name = "full support and no accidental cancellation"
     full = [point for point in J if bool(((point != 0) == S.dense).all())]
     gaps = [gap for gap in (point_gap(point) for point in full) if gap is not None]
@@ -154,7 +172,11 @@ def _more_observations(S: Structure) -> Hypothesis:
     name = "more observations than latents"
     if S.n_observed > S.n_latents:
         return Hypothesis(name, "holds", f"{S.n_observed} and {S.n_latents}")
-    return Hypothesis(name, "fails", f"{S.n_observed} and {S.n_latents}: ẑ = x is as sparse as a model can be, whatever the world")
+    return Hypothesis(
+        name,
+        "fails",
+        f"{S.n_observed} and {S.n_latents}: ẑ = x is as sparse as a model can be, whatever the world",
+    )
 
 
 def _square(S: Structure) -> tuple[Competitor, ...]:
@@ -165,6 +187,13 @@ def _square(S: Structure) -> tuple[Competitor, ...]:
         f"{S.n_observed} dependencies whatever the world is, so few dependencies are no evidence for these {len(S)}"
     )
     return tuple(
-        Competitor("observations", t, tuple(r for r in everyone if r != t), S.n_observed - len(S), sentence, "g is invertible")
+        Competitor(
+            "observations",
+            t,
+            tuple(r for r in everyone if r != t),
+            S.n_observed - len(S),
+            sentence,
+            "g is invertible",
+        )
         for t in everyone
     )

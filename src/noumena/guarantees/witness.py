@@ -2,10 +2,13 @@
 
 Each is an explicit change of latents, built from the structure alone; the first two change one latent ``t``:
 
-* *shear*, when ``col(t) ⊆ col(r)``: ``ẑ_t = z_t + s(z_r)``. Rows of ``t`` already see ``r``: the support stays, for any smooth s.
-* *substitution* of an observation: ``ẑ_t = x_i``, ``t ∈ I_i``. Row ``i`` then needs ``ẑ_t`` alone and the other rows of ``t`` gain the
-  rest of ``I_i``; the support changes by ``Σ_{r ∈ I_i∖t} (|col(t)∖col(r)| − 1)``, a competitor when that is ≤ 0.
-* *observations*: ``ẑ = x`` when there are as many observations as latents; it has d_x dependencies, the fewest possible.
+* *shear*, when ``col(t) ⊆ col(r)``: ``ẑ_t = z_t + s(z_r)``. Rows of ``t`` already see ``r``: the support stays, for any
+  smooth ``s``.
+* *substitution* of an observation: ``ẑ_t = x_i``, ``t ∈ I_i``. Row ``i`` then needs ``ẑ_t`` alone and the other rows of
+  ``t`` gain the rest of ``I_i``; the support changes by ``Σ_{r ∈ I_i∖t} (|col(t)∖col(r)| − 1)``, a competitor when that
+  is ≤ 0.
+* *observations*: ``ẑ = x`` when there are as many observations as latents; it has d_x dependencies, the fewest
+  possible.
 """
 
 from __future__ import annotations

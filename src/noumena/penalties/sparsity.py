@@ -43,8 +43,8 @@ class DependencySparsity(Penalty):
     """Few dependencies: the decoder's Jacobian should have few non-zero entries.
 
     Parameters: ``surrogate`` is ``"log"`` or ``"l1"``. Over the first ``ramp`` of a fit the weight rises from 0 to 1
-    and the log surrogate's ``ε`` falls geometrically from ``start`` to ``scale``. ``points`` caps how many rows of a batch
-    the Jacobian is taken at (the mean over rows stays unbiased); ``None`` takes all.
+    and the log surrogate's ``ε`` falls geometrically from ``start`` to ``scale``. ``points`` caps how many rows of a
+    batch the Jacobian is taken at (the mean over rows stays unbiased); ``None`` takes all.
 
     >>> import torch
     >>> DependencySparsity("l1")(lambda z: 2 * z, torch.zeros(4, 3))

@@ -63,9 +63,7 @@ def correlation_matrix(values: ArrayLike, *, rows: Sequence[str], columns: Seque
     values = named_matrix(values, "values", rows, columns)
     known = values[np.isfinite(values)]
     inside = bool(((known >= -1e-6) & (known <= 1 + 1e-6)).all())
-    require(
-        inside, "Correlations must lie in [0, 1].", f"{known.min(initial=0):g} to {known.max(initial=0):g}"
-    )
+    require(inside, "Correlations must lie in [0, 1].", f"{known.min(initial=0):g} to {known.max(initial=0):g}")
     side = min(52.0, max(13.0, (420 if max(values.shape) <= 12 else 560) / max(values.shape)))
     top = svg.label_room(columns) if not svg.labels_fit(columns, side, 12) else 24
     grid = Grid(rows, columns, svg.label_room(rows), top + 4, side, min(side, 44))
@@ -109,9 +107,7 @@ def _place(rows: Sequence[str], columns: Sequence[str], *, panels: int, least: f
     return Grid(rows, columns, left + max(0, least - taken) / 2, top, wide, tall)
 
 
-def _panel(
-    grid: Grid, name: str, support: np.ndarray, shade: np.ndarray, extra: np.ndarray | None = None
-) -> str:
+def _panel(grid: Grid, name: str, support: np.ndarray, shade: np.ndarray, extra: np.ndarray | None = None) -> str:
     odd = np.zeros_like(support) if extra is None else extra
     heading = text(grid.left, 16, name, size=13, fill=svg.INK, font_weight="600")
     cells = []
@@ -167,9 +163,7 @@ def named_matrix(values: ArrayLike, name: str, rows: Sequence[str], columns: Seq
     return array
 
 
-def named_support(
-    support: ArrayLike, name: str, observed: Sequence[str], latent: Sequence[str]
-) -> np.ndarray:
+def named_support(support: ArrayLike, name: str, observed: Sequence[str], latent: Sequence[str]) -> np.ndarray:
     """A boolean array (observed, latent) that agrees with its names."""
     array = named_matrix(support, name, observed, latent)
     require(bool(np.isin(array, (0, 1)).all()), f"{name} must hold only 0 and 1.", "other values")

@@ -58,10 +58,7 @@ def bipartite(
     ends = np.stack([lower.x, np.full(len(observed), bottom)], axis=1)
     faint = min(0.5, max(0.15, 3.2 / max(int(support.sum()), 1) ** 0.5))
     edges = [_edges((x, top), ends[support[:, j]], kinds[j], faint) for j, x in enumerate(upper.x)]
-    latents = [
-        element("g", edges[j] + _latent_node(upper, j, top, k), class_="nm-latent")
-        for j, k in enumerate(kinds)
-    ]
+    latents = [element("g", edges[j] + _latent_node(upper, j, top, k), class_="nm-latent") for j, k in enumerate(kinds)]
     squares = [_observed_node(lower, i, bottom) for i in range(len(observed))]
     below = bottom + lower.depth + 24
     words, height = svg.legend([(_sign(k, 7), k) for k in VERDICTS if k in named], 10, below, width - 20)
@@ -141,9 +138,7 @@ def _sign(kind: str | None, radius: float) -> str:
     scale = f"scale({svg.number(radius / 10)})"
     if kind == "open":
         size = 1.4 * radius
-        return disc + text(
-            0, 0.36 * size, "?", size=size, fill=svg.PAPER, text_anchor="middle", font_weight="700"
-        )
+        return disc + text(0, 0.36 * size, "?", size=size, fill=svg.PAPER, text_anchor="middle", font_weight="700")
     drawn = {"identified": svg.CHECK, "not identified": svg.CROSS}.get(kind or "")
     return disc + (element("path", d=drawn, transform=scale, **pen) if drawn else "")
 
@@ -186,9 +181,7 @@ def curves(
     return svg.document(420, height, title or "Curves", drawn)
 
 
-def _curve_area(
-    steps: np.ndarray, values: np.ndarray, best: int, names: tuple[str, str], height: float
-) -> str:
+def _curve_area(steps: np.ndarray, values: np.ndarray, best: int, names: tuple[str, str], height: float) -> str:
     seen = values[np.isfinite(values)]
     log = bool((seen > 0).all()) and bool(seen.max() > 10**1.5 * seen.min())
     finite = steps[np.isfinite(steps)]
@@ -307,9 +300,7 @@ def _pair(z: np.ndarray, z_hat: np.ndarray, name: str, at: tuple[float, float], 
     z, z_hat = z[finite], z_hat[finite]
     frame = element("rect", x=left, y=top, width=_SIDE, height=_SIDE, rx=3, fill=svg.TILE, fill_opacity=0.6)
     heading = text(left, top - 8, svg.shorten(name), size=12.5, fill=svg.INK, font_weight="600")
-    around = (
-        frame + heading + text(left + _SIDE, top + _SIDE + 17, f"r = {_pearson(z, z_hat)}", text_anchor="end")
-    )
+    around = frame + heading + text(left + _SIDE, top + _SIDE + 17, f"r = {_pearson(z, z_hat)}", text_anchor="end")
     if z.size == 0:
         return around
     kept = np.unique(np.linspace(0, len(z) - 1, min(len(z), most)).round().astype(int))

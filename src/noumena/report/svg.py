@@ -267,9 +267,7 @@ class Grid:
         size = min(12, max(7.5, 0.7 * self.tall))
         every = ceil(1.05 * size / self.tall)
         return "".join(
-            text(
-                self.left - 6, self.center(i, 0)[1] + 0.35 * size, shorten(name), size=size, text_anchor="end"
-            )
+            text(self.left - 6, self.center(i, 0)[1] + 0.35 * size, shorten(name), size=size, text_anchor="end")
             for i, name in enumerate(self.rows)
             if i % every == 0
         )

@@ -2,8 +2,8 @@
 
 ``dense``: everything depends on everything. ``banded``: observation ``i`` sees ``width`` neighbouring latents, in
 turn. ``lack-one``: each observation misses one latent. ``triangular``: observation ``i`` sees the first latents.
-``random``: drawn until its generic Occam gap is as wanted; every observation sees two latents or more, for one that sees a
-single latent gives it away.
+``random``: drawn until its generic Occam gap is as wanted; every observation sees two latents or more, for one that
+sees a single latent gives it away.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def family(
     gap: int | None = None,
     seed: int = 0,
 ) -> Structure:
-    """A structure of a family; ``n_observed`` defaults to ``n_latents``. ``width`` is for ``banded``, ``gap`` for ``random``.
+    """A structure of a family; ``n_observed`` defaults to ``n_latents``. ``width`` is for ``banded``, ``gap`` for
+    ``random``.
 
     >>> family("banded", 3).dense.astype(int)
     array([[1, 1, 0],

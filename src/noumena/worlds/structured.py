@@ -1,13 +1,13 @@
 """Structured worlds: ``x_i = a_i·z + strength · MLP_i(z_{I_i})``, each observation a function of its own latents.
 
-Each ``MLP_i`` has one hidden leaky-ReLU(0.2) layer. Linear weights are U(0.7, 1.3) on the whole support, all of one sign: with
-random signs the columns are nearly orthogonal and principal components already solve the world.
+Each ``MLP_i`` has one hidden leaky-ReLU(0.2) layer. Linear weights are U(0.7, 1.3) on the whole support, all of one
+sign: with random signs the columns are nearly orthogonal and principal components already solve the world.
 
 Reference: diverse dictionary learning, Section 5 (synthetic data). Deviations: the paper has d_x = d_z; here
 d_x ≥ d_z. The decoder is verified when built, on ``PROBES`` latent points: the support is exact, the Jacobian has
-full column rank with a margin, its determinant keeps one sign when square, each row's gradients span its support
-(sufficient nonlinearity) and every dependency moves its observation by a fair share of its spread. Rows that fail are drawn
-again, and so is a whole world without full rank.
+full column rank with a margin, no pair of points is folded together, the determinant keeps one sign when square,
+each row's gradients span its support (sufficient nonlinearity) and every dependency moves its observation by a fair
+share of its spread. Rows that fail are drawn again, and so is a whole world without full rank.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ HIDDEN = 16
 SLOPE = 0.2
 PROBES = 2000
 RANK_MARGIN = 0.02
+SECANT_MARGIN = 0.1
 SPAN_MARGIN = 0.01
 LEAST_SHARE = 0.15
-"""Every dependency's ``mean |∂x_i/∂z_j| · sd(z_j) / sd(x_i)`` is at least this, so that no truth is too faint to see."""
+"""Every dependency's ``mean |∂x_i/∂z_j| · sd(z_j) / sd(x_i)`` is at least this, so that no truth is too faint to
+see."""
 MOST_DRAWS = 500
 
 
@@ -75,7 +77,7 @@ def structured(
     structure: Structure,
     *,
     law: str | Law = "gaussian",
-    strength: float = 1.0,
+    strength: float = 0.5,
     noise: float = 0.0,
     seed: int = 0,
 ) -> World:
@@ -107,11 +109,12 @@ def structured(
         decoder.take(fresh, ~worthy)
         J = jacobian(decoder, z)
         worthy = _worthy(J, z, decoder(z), support, strength)
-        facts = _facts(J, support)
-        if worthy.all() and facts["rank margin"] > RANK_MARGIN and facts["orientation kept"]:
+        facts = _facts(J, support) | {"secant margin": _secants(decoder, z)}
+        unfolded = facts["orientation kept"] and facts["secant margin"] > SECANT_MARGIN
+        if worthy.all() and unfolded and facts["rank margin"] > RANK_MARGIN:
             return World(structure, latents, decoder, noise=noise, seed=seed, facts=facts)
     raise InputError(
-        f"A world must keep a Jacobian of full rank (margin {RANK_MARGIN}), gradients that span each row and no faint "
+        f"A world must be injective with a margin, have gradients that span each row and no faint "
         f"dependency. Got none in {MOST_DRAWS} draws for {structure} with strength {strength}; lower the strength."
     )
 
@@ -143,8 +146,21 @@ def _facts(J: Tensor, support: Tensor) -> dict[str, float]:
     }
 
 
+def _secants(decoder: RowNetworks, z: Tensor) -> float:
+    """Smallest over largest stretch ``‖g(z) − g(z')‖ / ‖z − z'‖`` over pairs of points: 0 where g folds.
+
+    Pairs differ in one latent or in all; a fold at a kink of the networks shows here and not in any Jacobian.
+    """
+    others = z.roll(1, dims=0)
+    stretches = []
+    for j in [*range(z.shape[1]), slice(None)]:
+        moved = z.clone()
+        moved[:, j] = others[:, j]
+        stretches.append((decoder(moved) - decoder(z)).norm(dim=1) / (moved - z).norm(dim=1))
+    return float(torch.cat(stretches).min() / torch.cat(stretches).max())
+
+
 def _span(gradients: Tensor) -> float:
     """Smallest over largest singular value of a row's sampled gradients: 0 when they do not span its support."""
     singular = torch.linalg.svdvals(gradients)
     return float(singular[-1] / singular[0])
-

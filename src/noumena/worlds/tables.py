@@ -1,4 +1,5 @@
-"""Users' tables: ``.npy``, ``.npz``, ``.csv`` and ``.parquet`` files as a finite ``(batch, dim)`` array with names. Never unpickles."""
+"""Users' tables: ``.npy``, ``.npz``, ``.csv`` and ``.parquet`` files as a finite ``(batch, dim)`` array with names.
+Never unpickles."""
 
 from __future__ import annotations
 

@@ -1,0 +1,15 @@
+"""Shapes and types are checked at run time under pytest; one thread, as small tensors want it."""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch
+from beartype import BeartypeConf, beartype
+from jaxtyping import install_import_hook
+
+typechecked = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int is welcome where a float is
+
+install_import_hook("noumena", f"{__name__}.typechecked")
+
+torch.set_num_threads(1)

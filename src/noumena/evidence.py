@@ -1,0 +1,58 @@
+"""Evidence for a structure: how strong every dependency of a decoder is, and where the line was drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from noumena import checks
+from noumena.derivatives import jacobian
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Why an estimated structure looks as it does: the strength of every entry and the line drawn."""
+
+    strength: np.ndarray
+    threshold: float
+
+    @property
+    def margin(self) -> float:
+        """How far the nearest entry is from the threshold, as a factor ≥ 1; near 1 means fragile."""
+        positive = np.maximum(self.strength, np.finfo(float).tiny)
+        return float(np.exp(np.abs(np.log(positive / self.threshold)).min()))
+
+    def borderline(self, factor: float = 1.5) -> list[tuple[int, int]]:
+        """Entries within ``factor`` of the threshold, either side: those that could flip."""
+        positive = np.maximum(self.strength, np.finfo(float).tiny)
+        near = np.abs(np.log(positive / self.threshold)) < np.log(factor)
+        return [(int(i), int(j)) for i, j in np.argwhere(near)]
+
+
+def relative_strength(decoder: Callable, z: Any) -> np.ndarray:
+    """``mean_b |∂x_i/∂z_j| · sd(z_j) / sd(x_i)`` of a decoder at points, as an ``(observed, latent)`` array."""
+    points = z if isinstance(z, torch.Tensor) else torch.as_tensor(checks.table(z, "z", min_rows=2))
+    checks.require(len(points) >= 2, "A structure is read off at two points or more.", f"{len(points)}")
+    points = points.detach()
+    J = jacobian(decoder, points).detach().abs().mean(dim=0)
+    with torch.no_grad():
+        spread = decoder(points).std(dim=0)
+    tiny = torch.finfo(J.dtype).tiny
+    strength = J * points.std(dim=0)[None, :] / spread.clamp_min(tiny)[:, None]
+    return strength.double().cpu().numpy()
+
+
+def widest_gap(strength: np.ndarray, *, lowest: float = 0.01, highest: float = 0.3) -> float:
+    """The line through the widest gap, on a log scale, of the sorted strengths between two bounds.
+
+    >>> round(widest_gap(np.array([0.9, 0.8, 0.5, 0.02, 0.001])), 2)
+    0.08
+    """
+    inside = np.sort(strength[(strength > lowest) & (strength < highest)])
+    edges = np.concatenate([[lowest], inside, [highest]])
+    widest = int(np.argmax(np.diff(np.log(edges))))
+    return float(np.sqrt(edges[widest] * edges[widest + 1]))

@@ -1,0 +1,190 @@
+"""The estimators obey scikit-learn's contract."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import noumena as nm
+
+QUICK = nm.Training(steps=4, batch_size=16)
+MODELS = [
+    nm.Autoencoder(training=QUICK, random_state=0),
+    nm.VAE(training=QUICK, random_state=0),
+    nm.BetaVAE(training=QUICK, random_state=0, n_models=2),
+]
+
+
+def data(n=60, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, 2)) @ rng.normal(size=(2, d)) + 0.1 * rng.normal(size=(n, d))
+
+
+OUTSIDE = "check_do_not_raise_errors_in_init_or_set_params"  # types are checked at run time here: run apart
+
+
+def checks():
+    for model in MODELS:
+        for estimator, check in estimator_checks_generator(model):
+            name = getattr(check, "func", check).__name__
+            if name == OUTSIDE:
+                continue
+            yield pytest.param(estimator, check, id=f"{type(model).__name__}-{name}")
+
+
+@pytest.mark.parametrize(("estimator", "check"), list(checks()))
+def test_scikit_learns_own_check_passes(estimator, check):
+    check(estimator)  # raises an AssertionError when the contract is broken
+
+
+def test_odd_parameters_are_stored_and_only_refused_by_fit():
+    code = f"""
+import noumena as nm
+from sklearn.utils.estimator_checks import {OUTSIDE} as check
+for model in (nm.Autoencoder(), nm.VAE(), nm.BetaVAE()):
+    check(type(model).__name__, model)
+print("checked")
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "checked\n"
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
+class TestEveryEstimator:
+    def test_init_only_stores(self, model):
+        assert clone(model).get_params(deep=False).keys() == model.get_params(deep=False).keys()
+        assert not any(name.endswith("_") for name in vars(clone(model)))
+
+    def test_transform_before_fit_is_refused(self, model):
+        with pytest.raises(NotFittedError):
+            clone(model).transform(data())
+
+    def test_shapes_and_dtypes_follow_the_input(self, model):
+        x = data()
+        fitted = clone(model).fit(x)
+        z = fitted.transform(x)
+        assert z.shape == (60, 2)
+        assert fitted.inverse_transform(z).shape == x.shape
+        assert fitted.transform(x.astype(np.float32)).dtype == np.float32
+        tensor = fitted.transform(torch.as_tensor(x, dtype=torch.float32))
+        assert isinstance(tensor, torch.Tensor)
+        assert np.allclose(tensor.numpy(), z, atol=1e-5)
+
+    def test_the_same_seed_gives_the_same_model_and_another_seed_another(self, model):
+        x = data()
+        a, b = clone(model).fit(x), clone(model).fit(x)
+        other = clone(model).set_params(random_state=9).fit(x)
+        assert np.array_equal(a.transform(x), b.transform(x))
+        assert not np.allclose(a.transform(x), other.transform(x))
+
+    def test_the_callers_random_streams_are_left_alone(self, model):
+        torch.manual_seed(1)
+        np.random.seed(1)  # noqa: NPY002
+        before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+        clone(model).fit(data())
+        assert torch.equal(before[0], torch.get_rng_state())
+        assert np.array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
+
+    def test_a_fitted_model_survives_pickling(self, model):
+        x = data()
+        fitted = clone(model).fit(x)
+        again = pickle.loads(pickle.dumps(fitted))
+        assert np.array_equal(fitted.transform(x), again.transform(x))
+
+    def test_save_and_load_round_trip(self, model, tmp_path):
+        x = data()
+        fitted = clone(model).fit(x)
+        nm.save(fitted, tmp_path / "run")
+        again = nm.load(tmp_path / "run")
+        assert type(again) is type(fitted)
+        assert np.array_equal(fitted.transform(x), again.transform(x))
+        assert np.array_equal(fitted.points_, again.points_)
+        assert again.best_ == fitted.best_
+        assert again.structure_ == fitted.structure_
+        assert again.history_.steps == fitted.history_.steps
+        assert np.allclose(again.history_.values["objective"], fitted.history_.values["objective"])
+        assert again.get_params(deep=False).keys() == fitted.get_params(deep=False).keys()
+
+    def test_gradients_reach_every_parameter(self, model):
+        x = data()
+        fitted = clone(model).fit(x)
+        fresh = fitted._model(5, 4, torch.zeros(4), torch.ones(4))
+        draws = fresh.draws(20, torch.Generator().manual_seed(0))
+        loss, _ = fresh(torch.as_tensor(x[:20], dtype=torch.float32), draws, 1.0)
+        loss.backward()
+        assert all(p.grad is not None and bool((p.grad != 0).any()) for p in fresh.parameters())
+
+
+def test_names_of_columns_reach_the_structure_and_the_output():
+    frame = pd.DataFrame(data(), columns=["a", "b", "c", "d"])
+    model = nm.VAE(training=QUICK, random_state=0).fit(frame)
+    assert model.structure_.observed == ("a", "b", "c", "d")
+    assert list(model.get_feature_names_out()) == ["vae0", "vae1"]
+    assert list(model.set_output(transform="pandas").transform(frame).columns) == ["vae0", "vae1"]
+
+
+def test_pipelines_and_grid_search_work():
+    grid = GridSearchCV(nm.VAE(training=nm.Training(steps=2), random_state=0), {"training__steps": [1, 3]}, cv=2)
+    grid.fit(data())
+    assert grid.best_params_["training__steps"] in (1, 3)
+    assert make_pipeline(StandardScaler(), nm.VAE(training=QUICK)).fit_transform(data()).shape == (60, 2)
+
+
+def test_score_falls_when_the_data_are_not_like_those_fitted():
+    x = data(300)
+    model = nm.VAE(training=nm.Training(steps=200, batch_size=64), random_state=0).fit(x)
+    assert model.score(x) > model.score(np.random.default_rng(1).normal(size=x.shape) * x.std(axis=0))
+
+
+def test_a_users_own_builder_must_be_handed_to_load(tmp_path):
+    def linear(inputs, outputs):
+        return torch.nn.Linear(inputs, outputs)
+
+    x = data()
+    fitted = nm.VAE(decoder=linear, training=QUICK, random_state=0).fit(x)
+    nm.save(fitted, tmp_path)
+    with pytest.raises(nm.InputError, match="decoder= again"):
+        nm.load(tmp_path)
+    assert np.array_equal(nm.load(tmp_path, decoder=linear).transform(x), fitted.transform(x))
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "sentence"),
+    [
+        (nm.VAE(0), data(), "n_latents must be a whole number"),
+        (nm.VAE().set_params(n_latents=2.5), data(), "n_latents must be a whole number"),
+        (nm.VAE(n_models=0), data(), "n_models must be"),
+        (nm.VAE(beta=-1), data(), "beta must be"),
+        (nm.VAE().set_params(penalty=3), data(), "penalty must be a Penalty"),
+        (nm.VAE(5), data(n=4), "at least as many rows as latents"),
+        (nm.VAE(), np.c_[data(), np.ones(60)], "vary in every column"),
+        (nm.VAE(), np.full((9, 2), np.nan), "must be finite"),
+        (nm.VAE(training=nm.Training(steps=0)), data(), "steps must be"),
+        (nm.VAE(training=nm.Training(device="abacus")), data(), "device must be"),
+        (nm.VAE(decoder=lambda i, o: "net"), data(), "must return a torch module"),
+        (nm.Autoencoder(penalty=nm.DependencySparsity()), data(), "vacuous"),
+        (nm.Autoencoder(penalty=0.1 * nm.DependencySparsity()), data(), "vacuous"),
+    ],
+)
+def test_bad_input_is_one_sentence(model, x, sentence):
+    with pytest.raises(nm.InputError, match=sentence) as caught:
+        model.fit(x)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_normalised_autoencoder_takes_the_penalty_and_keeps_unit_latents():
+    x = data(400)
+    training = nm.Training(steps=100, batch_size=64)
+    model = nm.Autoencoder(penalty=0.01 * nm.DependencySparsity(), normalise=True, training=training, random_state=0)
+    z = model.fit(x).transform(x)
+    assert np.allclose(z.mean(axis=0), 0, atol=0.2)
+    assert np.allclose(z.std(axis=0), 1, atol=0.2)

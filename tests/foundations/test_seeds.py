@@ -1,0 +1,97 @@
+"""The same seed and purpose give the same stream, and any other gives another."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from noumena import seeds
+from noumena.checks import InputError
+
+
+def draws(*address: Any, n: int = 4) -> tuple[float, ...]:
+    return tuple(torch.rand(n, generator=seeds.generator(*address)).tolist())
+
+
+def numpy_draws(*address: Any, n: int = 4) -> tuple[float, ...]:
+    return tuple(seeds.numpy_generator(*address).random(n).tolist())
+
+
+@pytest.mark.parametrize("state", [0, 5, 2**31 - 1])
+def test_a_whole_number_is_its_own_seed(state: Any) -> None:
+    assert seeds.seed_of(state) == state
+    assert type(seeds.seed_of(state)) is int
+
+
+@pytest.mark.parametrize("state", [-1, 1.0, True, "7", [3]])
+def test_what_is_no_seed_is_refused(state: Any) -> None:
+    with pytest.raises(InputError, match="random_state must be a whole number of at least 0"):
+        seeds.seed_of(state)
+
+
+@pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng])
+def test_a_numpy_generator_gives_a_seed_and_moves_on(make: Any) -> None:
+    one, same = make(3), make(3)
+    first, second = seeds.seed_of(one), seeds.seed_of(one)
+    assert type(first) is int
+    assert first != second
+    assert (first, second) == (seeds.seed_of(same), seeds.seed_of(same))
+    assert 0 <= first < seeds.LARGEST
+
+
+def test_no_seed_means_a_new_one_each_time() -> None:
+    drawn = {seeds.seed_of(None) for _ in range(20)}
+    assert len(drawn) == 20
+    assert all(0 <= seed < seeds.LARGEST for seed in drawn)
+
+
+@pytest.mark.parametrize("stream", [draws, numpy_draws])
+def test_a_stream_is_addressed_by_seed_and_purpose(stream: Any) -> None:
+    addresses = [
+        (seed, name, *more)
+        for seed, name, more in product(range(5), ("noise", "shuffle", "law"), ((1,), (2,), ("a", 1), (1, "a")))
+    ]
+    streams = {address: stream(*address) for address in addresses}
+    assert all(stream(*address) == first for address, first in streams.items())
+    assert len(set(streams.values())) == len(addresses)
+
+
+def test_a_stream_does_not_depend_on_what_was_drawn_before() -> None:
+    expected = draws(1, "noise", 7)
+    draws(1, "noise", 6, n=100)
+    torch.rand(3)
+    assert draws(1, "noise", 7) == expected
+
+
+def test_neighbouring_streams_are_uncorrelated() -> None:
+    streams = np.array([draws(0, "noise", epoch, n=2000) for epoch in range(1, 21)])
+    correlations = np.corrcoef(streams)[np.triu_indices(20, 1)]
+    assert np.abs(correlations).max() < 0.1
+
+
+def test_a_block_with_a_global_seed_repeats_and_leaves_the_callers_stream_alone() -> None:
+    torch.manual_seed(11)
+    expected = torch.rand(3)
+    torch.manual_seed(11)
+    with seeds.global_torch(5, "init"):
+        first = torch.nn.Linear(3, 2).weight.detach().clone()
+    assert torch.equal(torch.rand(3), expected)
+    with seeds.global_torch(5, "init"):
+        again = torch.nn.Linear(3, 2).weight.detach().clone()
+    with seeds.global_torch(5, "other"):
+        other = torch.nn.Linear(3, 2).weight.detach().clone()
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_the_callers_stream_comes_back_after_an_error_too() -> None:
+    torch.manual_seed(11)
+    expected = torch.rand(3)
+    torch.manual_seed(11)
+    with pytest.raises(TypeError), seeds.global_torch(5, "init"):
+        torch.nn.Linear(3, "two")
+    assert torch.equal(torch.rand(3), expected)

@@ -1,0 +1,384 @@
+"""The set algebra of a support agrees with plain sets, its files round-trip, and its estimates are explained."""
+
+from __future__ import annotations
+
+from itertools import pairwise, permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from torch import Tensor
+
+from noumena.checks import InputError
+from noumena.evidence import Evidence, relative_strength, widest_gap
+from noumena.structure import LatentSet, Structure
+
+modest = settings(max_examples=60, deadline=None)
+
+
+@st.composite
+def supports(draw: st.DrawFn, most_rows: int = 7, most_columns: int = 6) -> np.ndarray:
+    """Boolean matrices whose columns are never empty."""
+    rows, columns = draw(st.integers(1, most_rows)), draw(st.integers(1, most_columns))
+    column = st.integers(1, 2**rows - 1)
+    bits = draw(st.lists(column, min_size=columns, max_size=columns))
+    return np.array([[bool(b >> i & 1) for b in bits] for i in range(rows)])
+
+
+def columns_of(support: np.ndarray) -> list[set[int]]:
+    return [{i for i in range(len(support)) if support[i, j]} for j in range(support.shape[1])]
+
+
+# ---- set algebra ---------------------------------------------------------------------------------------------
+
+
+@modest
+@given(supports(), st.data())
+def test_queries_are_the_same_as_with_plain_sets(support: np.ndarray, data: st.DataObject) -> None:
+    S = Structure(support)
+    group = st.lists(st.integers(0, len(support) - 1), max_size=3)
+    K, L = data.draw(group), data.draw(group)
+    plain = [{j for i in rows for j in range(support.shape[1]) if support[i, j]} for rows in (K, L)]
+    a, b = S.of(*K), S.of(*(S.observed[i] for i in L))
+    assert set(a) == plain[0]
+    assert set(a & b) == plain[0] & plain[1]
+    assert set(a | b) == plain[0] | plain[1]
+    assert set(a - b) == plain[0] - plain[1]
+    assert set(a ^ b) == plain[0] ^ plain[1]
+    assert set(~a) == set(range(support.shape[1])) - plain[0]
+    assert list(a) == sorted(plain[0])
+    assert len(a) == len(plain[0])
+    assert a.names == tuple(S.latent[j] for j in sorted(plain[0]))
+
+
+@modest
+@given(supports(), st.data())
+def test_sets_of_latents_form_a_boolean_algebra(support: np.ndarray, data: st.DataObject) -> None:
+    S = Structure(support)
+    some = st.sets(st.integers(0, S.n_latents - 1))
+    a, b, c = (S.latents(*data.draw(some)) for _ in range(3))
+    assert ~(a & b) == ~a | ~b
+    assert ~~a == a
+    assert a & (b | c) == (a & b) | (a & c)
+    assert a - b == a & ~b
+    assert a ^ b == (a | b) - (a & b)
+
+
+@modest
+@given(supports())
+def test_order_closure_and_atoms_are_inclusion_of_columns(support: np.ndarray) -> None:
+    S, columns = Structure(support), columns_of(support)
+    d = len(columns)
+    included = np.array([[columns[t] <= columns[r] for r in range(d)] for t in range(d)])
+    np.testing.assert_array_equal(S.order.toarray(), included)
+    for t in range(d):
+        assert set(S.closure(t)) == {r for r in range(d) if included[t, r]}
+        assert S.closure(S.latent[t]) == S.closure(t)
+    equal = {frozenset(r for r in range(d) if columns[r] == columns[t]) for t in range(d)}
+    assert {frozenset(atom) for atom in S.atoms} == equal
+    assert len(S.atoms) == len(equal)
+
+
+@modest
+@given(supports())
+def test_sizes_weights_and_columns_are_counted(support: np.ndarray) -> None:
+    S = Structure(support)
+    assert (S.n_observed, S.n_latents) == support.shape
+    assert len(S) == support.sum()
+    np.testing.assert_array_equal(S.weights, support.sum(axis=0))
+    np.testing.assert_array_equal(S.dense, support)
+    assert [S.observations_of(j) for j in range(S.n_latents)] == columns_of(support)
+
+
+def test_membership_is_by_name_or_index() -> None:
+    chosen = Structure([[1, 1, 0]] * 2 + [[0, 0, 1]], latent=["age", "mood", "sex"]).of("x1")
+    assert "age" in chosen
+    assert 1 in chosen
+    assert "sex" not in chosen
+    assert 2 not in chosen
+    assert repr(chosen) == "LatentSet(age, mood)"
+
+
+def test_sets_of_different_structures_do_not_mix() -> None:
+    a, b = Structure([[1, 1]]), Structure([[1, 1]], latent=["a", "b"])
+    for mixed in (LatentSet.__and__, LatentSet.__or__, LatentSet.__sub__, LatentSet.__xor__):
+        with pytest.raises(InputError, match=r"must come from one structure\. Got LatentSet\(z1, z2\) and LatentSet"):
+            mixed(a.of(0), b.of(0))
+
+
+# ---- doors ---------------------------------------------------------------------------------------------------
+
+SUPPORT = np.array([[1, 0, 1], [1, 1, 0], [0, 0, 1], [0, 0, 0]], dtype=bool)
+
+
+@pytest.mark.parametrize(
+    "given_as",
+    [
+        SUPPORT.tolist(),
+        SUPPORT.astype(int),
+        SUPPORT.astype(np.float32),
+        torch.as_tensor(SUPPORT),
+        sparse.csr_array(SUPPORT),
+        sparse.csc_matrix(SUPPORT.astype(float)),
+        sparse.coo_array(SUPPORT.astype(int)),
+    ],
+)
+def test_a_structure_is_the_same_from_every_kind_of_matrix(given_as: Any) -> None:
+    assert Structure(given_as) == Structure(SUPPORT)
+    np.testing.assert_array_equal(Structure(given_as).weights, [2, 1, 2])
+
+
+def test_stored_zeros_of_a_sparse_matrix_are_no_dependencies_and_the_matrix_is_left_alone() -> None:
+    stored = sparse.csr_array((np.array([1, 0, 1]), np.array([1, 0, 0]), np.array([0, 2, 3])), shape=(2, 2))
+    S = Structure(stored)
+    np.testing.assert_array_equal(S.dense, [[0, 1], [1, 0]])
+    assert len(S) == 2
+    np.testing.assert_array_equal(S.weights, [1, 1])
+    np.testing.assert_array_equal(stored.indices, [1, 0, 0])
+    assert stored.nnz == 3
+
+
+def test_equal_structures_have_equal_entries_and_names() -> None:
+    S = Structure(SUPPORT)
+    assert Structure(~SUPPORT[:3]) != S
+    flipped = SUPPORT.copy()
+    flipped[3, 1] = True
+    assert Structure(flipped) != S
+    assert Structure(SUPPORT, latent="abc") != S
+    assert Structure(SUPPORT, observed="abcd") != S
+    assert S != "a structure"
+    assert repr(S) == "Structure(4 observed × 3 latents, 5 dependencies)"
+
+
+@pytest.mark.parametrize(
+    ("support", "sentence"),
+    [
+        ([["a"]], r"must be a matrix of 0 and 1\. Got dtype"),
+        ([1, 0], r"must be a matrix \(observed, latent\)\. Got shape \(2,\)"),
+        ([[[1]]], r"must be a matrix \(observed, latent\)\. Got shape \(1, 1, 1\)"),
+        ([[1, 2]], "must hold only 0 and 1"),
+        ([[1.0, np.nan]], "must hold only 0 and 1"),
+        (np.ones((2, 0)), r"must not be empty\. Got shape \(2, 0\)"),
+        (np.ones((0, 2)), r"must not be empty\. Got shape \(0, 2\)"),
+        ([[1, 0, 1, 0]], r"Every latent must touch at least one observation\. Got none for z2, z4\."),
+    ],
+)
+def test_what_is_no_structure_is_refused(support: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        Structure(support)
+
+
+def test_names_must_be_as_many_as_variables_and_differ() -> None:
+    with pytest.raises(InputError, match=r"There must be 3 names of latent variables\. Got 2\."):
+        Structure(SUPPORT, latent=["a", "b"])
+    with pytest.raises(InputError, match=r"Names of observed variables must differ\. Got a, b twice\."):
+        Structure(SUPPORT, observed=["a", "b", "a", "b"])
+
+
+def test_an_unknown_variable_is_refused_by_name_and_by_index() -> None:
+    S = Structure(SUPPORT)
+    with pytest.raises(InputError, match=r"A latent must be one of the structure's names\. Got 'z9'\."):
+        S.closure("z9")
+    with pytest.raises(InputError, match=r"An? observation must be one of the structure's names\. Got 'z1'\."):
+        S.of("z1")
+    for index in (3, -1):
+        with pytest.raises(InputError, match=rf"A latent index must be below 3\. Got {index}\."):
+            S.observations_of(index)
+    with pytest.raises(InputError, match=r"observation index must be below 4\. Got 4\."):
+        S.of(4)
+    assert (S.index("z3"), S.index(2)) == (2, 2)
+
+
+@modest
+@given(support=supports())
+def test_a_structure_survives_its_file(tmp_path_factory: pytest.TempPathFactory, support: np.ndarray) -> None:
+    path = tmp_path_factory.mktemp("structures") / "structure.csv"
+    latent = [f"factor, {j}" for j in range(support.shape[1])]
+    S = Structure(support, latent=latent)
+    S.to_csv(path)
+    assert Structure.from_csv(str(path)) == S
+
+
+def test_a_structure_file_may_have_blank_lines_and_spaces(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text(",age,mood\n\npulse, 1,0\nvoice,1 , 1\n\n")
+    S = Structure.from_csv(tmp_path / "s.csv")
+    assert Structure([[1, 0], [1, 1]], observed=["pulse", "voice"], latent=["age", "mood"]) == S
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "needs a header and one row. Got 0 rows"),
+        (b",z1\n", "needs a header and one row. Got 1 rows"),
+        (b",z1,z2\nx1,1\n", "must have a name and 2 entries 0 or 1. Got line 2: x1,1."),
+        (b",z1\nx1,1\nx2,2\n", "must have a name and 1 entries 0 or 1. Got line 3: x2,2."),
+        (b",z1\nx1,\n", "must have a name and 1 entries 0 or 1. Got line 2: x1,."),
+        (b",z1\nx1,0\n", "Every latent must touch at least one observation."),
+        (b",z1,z1\nx1,1,1\n", "Names of latent variables must differ."),
+        (b"\xff\xfe\xfa,\n", "The structure file must be text."),
+    ],
+)
+def test_a_bad_structure_file_is_refused(tmp_path: Path, content: bytes, sentence: str) -> None:
+    (tmp_path / "s.csv").write_bytes(content)
+    with pytest.raises(InputError) as error:
+        Structure.from_csv(tmp_path / "s.csv")
+    assert sentence in str(error.value)
+
+
+def test_a_missing_structure_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"The structure file must exist\. Got .*nowhere\.csv\."):
+        Structure.from_csv(tmp_path / "nowhere.csv")
+
+
+# ---- comparison ----------------------------------------------------------------------------------------------
+
+
+def fewest_differences(ours: np.ndarray, theirs: np.ndarray) -> int:
+    """The slow reference: every injective matching of columns, unmatched columns count in full."""
+    width = max(ours.shape[1], theirs.shape[1])
+    a, b = (np.pad(m, ((0, 0), (0, width - m.shape[1]))) for m in (ours, theirs))
+    return min(int((a != b[:, list(order)]).sum()) for order in permutations(range(width)))
+
+
+@modest
+@given(st.integers(1, 5).flatmap(lambda rows: st.tuples(*[supports(rows, 4)] * 2)))
+def test_matching_finds_the_fewest_differences(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    rows = min(len(pair[0]), len(pair[1]))
+    ours, theirs = (p[:rows] for p in pair)
+    ours, theirs = ours[:, ours.any(axis=0)], theirs[:, theirs.any(axis=0)]
+    if 0 in (ours.shape[1], theirs.shape[1]):
+        return
+    found = Structure(ours).match(Structure(theirs))
+    assert found.hamming == fewest_differences(ours, theirs)
+    assert found.missing - found.extra == ours.sum() - theirs.sum()
+    hits = ours.sum() - found.missing
+    precision, recall = hits / theirs.sum(), hits / ours.sum()
+    expected = 2 * precision * recall / (precision + recall) if hits else 0.0
+    assert found.f1 == pytest.approx(expected)
+    matched = [(j, k) for j, k in enumerate(found.permutation) if k >= 0]
+    assert len(matched) == min(ours.shape[1], theirs.shape[1])
+    assert len({k for _, k in matched}) == len(matched)
+    assert hits == sum(int((ours[:, j] & theirs[:, k]).sum()) for j, k in matched)
+
+
+@modest
+@given(supports(), st.randoms(use_true_random=False))
+def test_a_structure_matches_itself_in_any_order(support: np.ndarray, random: Any) -> None:
+    order = list(range(support.shape[1]))
+    random.shuffle(order)
+    found = Structure(support).match(Structure(support[:, order]))
+    assert (found.missing, found.extra, found.f1) == (0, 0, 1.0)
+    np.testing.assert_array_equal(support[:, order][:, found.permutation], support)
+
+
+def test_missing_and_extra_are_told_apart() -> None:
+    truth = Structure([[1, 0], [1, 1], [0, 1]])
+    fewer, more = Structure([[1, 0], [1, 0], [0, 1]]), Structure([[1, 0], [1, 1], [1, 1]])
+    assert (truth.match(fewer).missing, truth.match(fewer).extra) == (1, 0)
+    assert (truth.match(more).missing, truth.match(more).extra) == (0, 1)
+    alone = truth.match(Structure([[1], [1], [0]]))
+    assert (alone.missing, alone.extra, alone.permutation.tolist()) == (2, 0, [0, -1])
+
+
+def test_structures_of_different_observations_do_not_match() -> None:
+    with pytest.raises(InputError, match=r"must have the same observations\. Got 1 and 2 rows\."):
+        Structure([[1]]).match(Structure([[1], [1]]))
+
+
+# ---- estimates -----------------------------------------------------------------------------------------------
+
+
+def decoder(z: Tensor) -> Tensor:
+    """x1 of z1; x2 of z1 and, faintly, z2; x3 of z2; z3 touches nothing but x3, hardly."""
+    a, b, c = z.unbind(dim=1)
+    return torch.stack([2 * a, a.sin() + 0.05 * b, 3 * b**3 + 1e-6 * c], dim=1)
+
+
+def latent_points(n: int = 400) -> Tensor:
+    scale = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
+    return scale * torch.randn(n, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def test_strength_is_the_share_of_spread_that_a_typical_move_makes() -> None:
+    z = latent_points()
+    a, b, _ = z.unbind(dim=1)
+    sd_z, sd_x = z.std(dim=0), decoder(z).std(dim=0)
+    expected = np.zeros((3, 3))
+    expected[0, 0] = 2 * sd_z[0] / sd_x[0]
+    expected[1, 0] = a.cos().abs().mean() * sd_z[0] / sd_x[1]
+    expected[1, 1] = 0.05 * sd_z[1] / sd_x[1]
+    expected[2, 1] = (9 * b**2).mean() * sd_z[1] / sd_x[2]
+    expected[2, 2] = 1e-6 * sd_z[2] / sd_x[2]
+    np.testing.assert_allclose(relative_strength(decoder, z), expected, rtol=1e-10)
+    np.testing.assert_allclose(relative_strength(decoder, z.numpy()), expected, rtol=1e-10)
+
+
+def test_strength_does_not_depend_on_the_units_of_latents_or_observations() -> None:
+    z = latent_points()
+    unit_z, unit_x = torch.tensor([3.0, 0.1, 50.0]), torch.tensor([10.0, 0.2, 1.0])
+    rescaled = relative_strength(lambda own: unit_x * decoder(own / unit_z), z * unit_z)
+    np.testing.assert_allclose(rescaled, relative_strength(decoder, z), rtol=1e-9)
+
+
+def test_a_constant_observation_depends_on_nothing() -> None:
+    strength = relative_strength(lambda z: torch.cat([z, torch.ones(len(z), 1)], dim=1), torch.randn(20, 2))
+    np.testing.assert_array_equal(strength[2], [0, 0])
+
+
+def test_a_structure_is_read_off_a_decoder_with_its_evidence() -> None:
+    z = latent_points()
+    strength = relative_strength(decoder, z)
+    S = Structure.from_decoder(decoder, z, threshold=0.05, observed=["a", "b", "c"])
+    np.testing.assert_array_equal(S.dense, [[1, 0, 0], [1, 1, 0], [0, 1, 1]])
+    assert S.observed == ("a", "b", "c")
+    assert S.evidence is not None
+    np.testing.assert_array_equal(S.evidence.strength, strength)
+    assert S.evidence.threshold == 0.05
+    faint = Structure.from_decoder(decoder, z, threshold=0.2)
+    np.testing.assert_array_equal(faint.dense, [[1, 0, 0], [1, 0, 0], [0, 1, 1]])
+
+
+def test_without_a_threshold_the_widest_gap_is_the_line() -> None:
+    S = Structure.from_decoder(decoder, latent_points())
+    assert S.evidence is not None
+    assert S.evidence.threshold == widest_gap(S.evidence.strength)
+    np.testing.assert_array_equal(S.dense[:, :2], S.evidence.strength[:, :2] > S.evidence.threshold)
+
+
+def test_a_structure_needs_two_points() -> None:
+    with pytest.raises(InputError, match=r"read off at two points or more\. Got 1\."):
+        Structure.from_decoder(decoder, latent_points(1))
+    with pytest.raises(InputError, match="z must have at least 2 rows"):
+        Structure.from_decoder(decoder, latent_points(1).numpy())
+    with pytest.raises(InputError, match=r"threshold must be a finite number in \[0, inf\]\. Got -0\.1\."):
+        Structure.from_decoder(decoder, latent_points(), threshold=-0.1)
+
+
+def test_the_margin_is_the_factor_to_the_nearest_entry() -> None:
+    assert Evidence(np.array([[0.0, 0.8], [0.05, 0.9]]), 0.1).margin == pytest.approx(2.0)
+    assert Evidence(np.array([[0.0, 0.3], [0.01, 0.9]]), 0.1).margin == pytest.approx(3.0)
+    assert Evidence(np.array([[0.1, 0.9]]), 0.1).margin == pytest.approx(1.0)
+
+
+def test_borderline_entries_lie_within_a_factor_of_the_line_on_either_side() -> None:
+    evidence = Evidence(np.array([[0.0, 0.14], [0.07, 0.9], [0.16, 0.06]]), 0.1)
+    assert evidence.borderline() == [(0, 1), (1, 0)]
+    assert evidence.borderline(factor=1.7) == [(0, 1), (1, 0), (2, 0), (2, 1)]
+    assert evidence.borderline(factor=1.1) == []
+
+
+@modest
+@given(st.lists(st.floats(1e-4, 3.0), min_size=1, max_size=12))
+def test_the_line_lies_in_the_widest_gap_between_the_bounds(strengths: list[float]) -> None:
+    line = widest_gap(np.array(strengths))
+    edges = sorted([0.01, 0.3, *(s for s in strengths if 0.01 < s < 0.3)])
+    ratios = [high / low for low, high in pairwise(edges)]
+    below, above = max(e for e in edges if e <= line), min(e for e in edges if e >= line)
+    assert above / below == pytest.approx(max(ratios))
+    assert line / below == pytest.approx(above / line)
+    assert 0.01 < line < 0.3

@@ -1,0 +1,279 @@
+"""Penalties are scalars with an algebra, agree with slow references, and their gradients arrive."""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from noumena.checks import InputError
+from noumena.nets import MLP
+from noumena.penalties import DependencySparsity, LatentSparsity, Penalty, PenaltySum
+from noumena.penalties.sparsity import dependency_l1, dependency_log
+
+D_Z, D_X = 3, 5
+EVERY = [
+    LatentSparsity(),
+    DependencySparsity(),
+    DependencySparsity("l1"),
+    DependencySparsity(points=2),
+    0.3 * DependencySparsity("l1") + LatentSparsity(),
+]
+OF_THE_DECODER = EVERY[1:]
+
+
+def smooth_decoder(seed: int = 0) -> nn.Sequential:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(D_Z, 6), nn.Tanh(), nn.Linear(6, D_X)).double()
+
+
+def leaky_decoder(seed: int = 0) -> nn.Sequential:
+    torch.manual_seed(seed)
+    return MLP(hidden=(6, 6))(D_Z, D_X).double()
+
+
+def points(rows: int = 4, seed: int = 1) -> Tensor:
+    return torch.randn(rows, D_Z, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def slow_jacobian(f: nn.Module, z: Tensor) -> Tensor:
+    return torch.stack([torch.autograd.functional.jacobian(lambda one: f(one[None])[0], row) for row in z])
+
+
+def value(penalty: Penalty, f: nn.Module, z: Tensor, progress: float = 1.0) -> float:
+    return float(penalty(f, z, progress).detach())
+
+
+# ---- laws over every penalty ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("penalty", EVERY, ids=repr)
+def test_a_penalty_is_a_non_negative_scalar_of_the_points_kind(penalty: Penalty) -> None:
+    found = penalty(smooth_decoder(), points())
+    assert found.shape == ()
+    assert found.dtype == torch.float64
+    assert float(found.detach()) > 0
+    assert penalty(smooth_decoder().float(), points().float()).dtype == torch.float32
+
+
+@pytest.mark.parametrize("penalty", EVERY, ids=repr)
+def test_every_penalty_needs_a_scale(penalty: Penalty) -> None:
+    assert penalty.needs_scale
+
+
+@pytest.mark.parametrize("penalty", OF_THE_DECODER, ids=repr)
+@pytest.mark.parametrize("make", [smooth_decoder, leaky_decoder])
+def test_gradients_reach_every_weight_of_the_decoder(penalty: Penalty, make: type) -> None:
+    f = make()
+    penalty(f, points(20)).backward()
+    weights = [p.grad for name, p in f.named_parameters() if name.endswith("weight")]
+    assert weights
+    assert all(grad is not None and float(grad.abs().amax()) > 0 for grad in weights)
+
+
+@pytest.mark.parametrize("penalty", OF_THE_DECODER, ids=repr)
+def test_gradients_reach_every_hidden_bias_and_never_the_last(penalty: Penalty) -> None:
+    """A shift of the observations changes no dependency."""
+    f = smooth_decoder()
+    penalty(f, points(20)).backward()
+    assert f[0].bias.grad is not None
+    assert float(f[0].bias.grad.abs().amin()) > 0
+    assert f[2].bias.grad is None or float(f[2].bias.grad.abs().amax()) == 0
+
+
+@pytest.mark.parametrize("penalty", EVERY, ids=repr)
+def test_gradients_reach_the_latents(penalty: Penalty) -> None:
+    z = points().requires_grad_()
+    penalty(smooth_decoder(), z).backward()
+    assert z.grad is not None
+    assert float(z.grad.abs().amax()) > 0
+
+
+@pytest.mark.parametrize("penalty", OF_THE_DECODER, ids=repr)
+def test_gradients_are_the_limit_of_differences(penalty: Penalty) -> None:
+    f, z = smooth_decoder(), points()
+    penalty(f, z).backward()
+    weight = f[0].weight
+    assert weight.grad is not None
+    for i, j in ((0, 0), (2, 1), (5, 2)):
+        ends = []
+        for step in (1e-6, -1e-6):
+            with torch.no_grad():
+                weight[i, j] += step
+                ends.append(value(penalty, f, z))
+                weight[i, j] -= step
+        assert float(weight.grad[i, j]) == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5)
+
+
+# ---- algebra -------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(0, 10), st.floats(0, 10), st.floats(0, 1))
+def test_sums_and_multiples_are_those_of_the_values(a: float, b: float, progress: float) -> None:
+    f, z = smooth_decoder(), points()
+    A, B, C = DependencySparsity("l1"), LatentSparsity(), DependencySparsity()
+    v, w, u = (value(p, f, z, progress) for p in (A, B, C))
+    near = pytest.approx
+    assert value(a * A, f, z, progress) == near(a * v)
+    assert value(A * a, f, z, progress) == near(a * v)
+    assert value(A + B, f, z, progress) == near(v + w)
+    assert value(a * A + b * B, f, z, progress) == near(a * v + b * w)
+    assert value(a * (A + b * B), f, z, progress) == near(a * v + a * b * w)
+    assert value((A + B) * a, f, z, progress) == near(a * v + a * w)
+    assert value(C + (a * A + B), f, z, progress) == near(u + a * v + w)
+    assert value((A + B) + C, f, z, progress) == value(A + (B + C), f, z, progress)
+
+
+def test_a_sum_keeps_its_terms_flat_and_reads_as_written() -> None:
+    A, B = DependencySparsity("l1"), LatentSparsity()
+    total = 2.0 * (0.5 * A + B) + A
+    assert isinstance(total, PenaltySum)
+    assert total.terms == ((1.0, A), (2.0, B), (1.0, A))
+    assert repr(0.5 * B + B) == "0.5 * LatentSparsity() + 1 * LatentSparsity()"
+
+
+def test_a_sum_needs_a_scale_when_one_of_its_terms_does() -> None:
+    class Free(Penalty):
+        def __call__(self, decoder: object, z: Tensor, progress: float = 1.0) -> Tensor:
+            return z.sum()
+
+    assert not Free().needs_scale
+    assert not (Free() + Free()).needs_scale
+    assert (Free() + LatentSparsity()).needs_scale
+
+
+@pytest.mark.parametrize("penalty", [LatentSparsity(), LatentSparsity() + DependencySparsity()], ids=repr)
+def test_a_weight_is_a_non_negative_number(penalty: Penalty) -> None:
+    for weight in (-1.0, -1e-9):
+        with pytest.raises(InputError, match=r"A penalty's weight must be a finite number in \[0, inf\]"):
+            weight * penalty
+
+
+# ---- dependency sparsity -------------------------------------------------------------------------------------
+
+
+def test_l1_is_the_mean_over_points_of_summed_absolute_derivatives() -> None:
+    f, z = smooth_decoder(), points()
+    expected = slow_jacobian(f, z).abs().sum(dim=(1, 2)).mean()
+    assert value(DependencySparsity("l1"), f, z) == pytest.approx(float(expected))
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.5])
+def test_log_counts_entries_by_their_logarithm(scale: float) -> None:
+    f, z = smooth_decoder(), points()
+    J = slow_jacobian(f, z).numpy()
+    expected = (np.log(1 + np.abs(J) / scale) / np.log(1 + 1 / scale)).sum(axis=(1, 2)).mean()
+    assert value(DependencySparsity(scale=scale), f, z) == pytest.approx(float(expected))
+
+
+def test_an_entry_of_size_one_counts_one_and_zero_counts_nothing() -> None:
+    J = torch.zeros(2, 3, 4)
+    J[:, 0, 0], J[:, 1, 2] = 1.0, -1.0
+    assert float(dependency_l1(J)) == pytest.approx(2)
+    for scale in (1e-6, 0.03, 1.0):
+        assert float(dependency_log(J, scale)) == pytest.approx(2)
+    assert float(dependency_l1(0 * J)) == float(dependency_log(0 * J, 0.1)) == 0
+
+
+def test_log_bends_towards_the_number_of_entries() -> None:
+    J = torch.tensor([[[10.0, 0.1, 0.0]]], dtype=torch.float64)
+    counts = [float(dependency_log(J, scale)) for scale in (1.0, 1e-3, 1e-12, 1e-100)]
+    distances = [abs(count - 2) for count in counts]
+    assert distances == sorted(distances, reverse=True)
+    assert distances[-1] < 0.01
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1000))
+def test_both_surrogates_ignore_order_and_signs_of_latents_and_observations(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    J = torch.as_tensor(rng.normal(size=(2, 4, 3)))
+    moved = J[:, rng.permutation(4)][:, :, rng.permutation(3)] * torch.as_tensor(rng.choice([-1.0, 1.0], 3))
+    assert float(dependency_l1(moved)) == pytest.approx(float(dependency_l1(J)))
+    assert float(dependency_log(moved, 0.1)) == pytest.approx(float(dependency_log(J, 0.1)))
+
+
+def test_mixing_latents_of_a_sparse_decoder_costs() -> None:
+    A = torch.zeros(6, 2, dtype=torch.float64)
+    A[:3, 0], A[3:, 1] = 1, 1
+    turn = torch.tensor([[0.8, -0.6], [0.6, 0.8]], dtype=torch.float64)
+    z = torch.randn(5, 2, dtype=torch.float64)
+    for penalty in (DependencySparsity(), DependencySparsity("l1")):
+        assert float(penalty(lambda z: z @ A.T, z)) < float(penalty(lambda z: z @ turn @ A.T, z)) - 0.5
+
+
+def test_the_weight_rises_and_the_scale_falls_geometrically_over_the_ramp() -> None:
+    f, z = smooth_decoder(), points()
+    J = slow_jacobian(f, z).numpy()
+
+    def expected(fraction: float, scale: float) -> float:
+        return fraction * float((np.log1p(np.abs(J) / scale) / log(1 + 1 / scale)).sum(axis=(1, 2)).mean())
+
+    log_penalty = DependencySparsity(scale=0.01, start=1.0, ramp=0.5)
+    l1 = DependencySparsity("l1", ramp=0.5)
+    for progress, fraction, scale in (
+        (0.0, 0, 1.0),
+        (0.125, 0.25, 10**-0.5),
+        (0.25, 0.5, 0.1),
+        (0.5, 1, 0.01),
+        (1.0, 1, 0.01),
+    ):
+        assert value(log_penalty, f, z, progress) == pytest.approx(expected(fraction, scale))
+        assert value(l1, f, z, progress) == pytest.approx(fraction * value(l1, f, z))
+
+
+def test_without_a_ramp_the_penalty_is_full_from_the_start() -> None:
+    f, z = smooth_decoder(), points()
+    penalty = DependencySparsity(ramp=0.0)
+    assert value(penalty, f, z, 0.0) == value(penalty, f, z, 1.0) > 0
+
+
+def test_outside_a_fit_the_penalty_is_at_full_strength() -> None:
+    f, z = smooth_decoder(), points()
+    assert float(DependencySparsity()(f, z).detach()) == value(DependencySparsity(), f, z, 1.0)
+
+
+def test_points_cap_the_rows_the_jacobian_is_taken_at() -> None:
+    f, z = smooth_decoder(), points(10)
+    seen = []
+
+    def watched(z: Tensor) -> Tensor:
+        seen.append(len(z))
+        return f(z)
+
+    capped = float(DependencySparsity(points=3)(watched, z).detach())
+    assert capped == pytest.approx(value(DependencySparsity(), f, z[:3]))
+    assert set(seen) == {3}
+    assert value(DependencySparsity(points=30), f, z) == value(DependencySparsity(), f, z)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"surrogate": "l0"}, r"surrogate must be one of log, l1\. Got 'l0'\."),
+        ({"scale": 0.0}, r"scale must be a finite number in \[1e-12, inf\]\. Got 0\.0\."),
+        ({"start": 0.01}, r"start must be a finite number in \[0\.03, inf\]\. Got 0\.01\."),
+        ({"ramp": 1.5}, r"ramp must be a finite number in \[0, 1\]\. Got 1\.5\."),
+        ({"points": 0}, r"points must be a whole number of at least 1\. Got 0\."),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        DependencySparsity(**settings)
+
+
+# ---- latent sparsity -----------------------------------------------------------------------------------------
+
+
+def test_latent_sparsity_is_the_mean_absolute_latent_and_ignores_the_decoder() -> None:
+    z = points()
+    expected = np.abs(z.numpy()).mean()
+    assert float(LatentSparsity()(None, z)) == pytest.approx(expected)
+    assert value(LatentSparsity(), smooth_decoder(), z, 0.0) == pytest.approx(expected)
+    assert float(LatentSparsity()(None, 0 * z)) == 0

@@ -1,0 +1,249 @@
+"""Users' files come back as they were written, and every bad file is refused in one line."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from noumena.checks import InputError
+from noumena.worlds import read_table
+
+X = np.random.default_rng(0).normal(size=(20, 3))
+NAMES = ("pulse", "voice", "x 3")
+
+
+def refusal(path: Path, **settings: str) -> str:
+    with pytest.raises(InputError) as error:
+        read_table(path, **settings)
+    text = str(error.value)
+    assert "\n" not in text
+    assert text.strip()
+    return text
+
+
+def write(path: Path, x: np.ndarray = X, names: tuple[str, ...] | None = NAMES) -> Path:
+    """Write a table in the format of the path's ending."""
+    if path.suffix == ".npy":
+        np.save(path, x)
+    elif path.suffix == ".npz":
+        np.savez(path, x)
+    elif path.suffix == ".csv":
+        pd.DataFrame(x, columns=names).to_csv(path, index=False, header=names is not None)
+    else:
+        pd.DataFrame(x, columns=names).to_parquet(path)
+    return path
+
+
+# ---- round trips ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".csv", ".parquet"])
+def test_numbers_and_names_survive_their_file(tmp_path: Path, ending: str) -> None:
+    table = read_table(str(write(tmp_path / f"data{ending}")))
+    np.testing.assert_allclose(table.x, X, rtol=1e-14)
+    assert table.x.dtype == np.float64
+    assert table.names == (NAMES if ending in (".csv", ".parquet") else None)
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".parquet"])
+def test_single_precision_survives_binary_files(tmp_path: Path, ending: str) -> None:
+    table = read_table(write(tmp_path / f"data{ending}", X.astype(np.float32)))
+    assert table.x.dtype == np.float32
+    np.testing.assert_array_equal(table.x, X.astype(np.float32))
+
+
+def test_whole_numbers_become_numbers(tmp_path: Path) -> None:
+    whole = np.arange(6).reshape(3, 2)
+    for ending in (".npy", ".npz"):
+        np.testing.assert_array_equal(read_table(write(tmp_path / f"data{ending}", whole)).x, whole)
+
+
+def test_the_ending_may_be_in_capitals(tmp_path: Path) -> None:
+    write(tmp_path / "data.npy").rename(tmp_path / "data.NPY")
+    np.testing.assert_array_equal(read_table(tmp_path / "data.NPY").x, X)
+
+
+def test_a_key_chooses_among_several_arrays(tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", first=X, second=2 * X)
+    np.testing.assert_array_equal(read_table(tmp_path / "data.npz", key="second").x, 2 * X)
+    np.testing.assert_array_equal(read_table(tmp_path / "data.npz", key="first").x, X)
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "names"),
+    [
+        ("1,2\n3,4\n", (2, 2), None),
+        ("a,b\n3,4\n", (1, 2), ("a", "b")),
+        ("a,2\n3,4\n", (1, 2), ("a", "2")),
+        ("-1.5e3,+2\n3,4\n", (2, 2), None),
+        ("1\n2\n3\n", (3, 1), None),
+        ("1,2\r\n3,4\r\n", (2, 2), None),
+        ("a,b\r\n3,4\r\n", (1, 2), ("a", "b")),
+        ("1,2\n3,4", (2, 2), None),
+        ("1,2\n\n3,4\n\n", (2, 2), None),
+        ("a,b\n 3, 4\n", (1, 2), ("a", "b")),
+    ],
+)
+def test_a_first_line_of_numbers_is_data_and_any_other_a_header(
+    tmp_path: Path, text: str, shape: tuple[int, int], names: tuple[str, ...] | None
+) -> None:
+    (tmp_path / "data.csv").write_bytes(text.encode())
+    table = read_table(tmp_path / "data.csv")
+    assert table.x.shape == shape
+    assert table.names == names
+    np.testing.assert_array_equal(table.x[-1, -1], float(text.strip().splitlines()[-1].split(",")[-1]))
+
+
+# ---- refusals ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".csv", ".parquet"])
+@pytest.mark.parametrize(("bad", "words"), [(np.nan, "1 NaN and 0 inf"), (np.inf, "0 NaN and 1 inf")])
+def test_entries_that_are_not_finite_are_refused_with_their_place(
+    tmp_path: Path, ending: str, bad: float, words: str
+) -> None:
+    x = X.copy()
+    x[4, 2] = bad
+    text = refusal(write(tmp_path / f"data{ending}", x))
+    assert text == f"data{ending} must be finite. Got {words} entries, the first at row 4, column 2."
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz"])
+@pytest.mark.parametrize("shape", [(), (20,), (4, 5, 3)])
+def test_arrays_without_two_axes_are_refused(tmp_path: Path, ending: str, shape: tuple[int, ...]) -> None:
+    text = refusal(write(tmp_path / f"data{ending}", np.ones(shape)))
+    assert text.startswith(f"data{ending} must have two axes, (batch, dim). Got shape {shape}.")
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".csv", ".parquet"])
+def test_tables_without_rows_are_refused(tmp_path: Path, ending: str) -> None:
+    assert "must have at least 1 rows. Got 0" in refusal(write(tmp_path / f"data{ending}", X[:0]))
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".csv", ".parquet"])
+def test_files_of_no_bytes_are_refused(tmp_path: Path, ending: str) -> None:
+    (tmp_path / f"data{ending}").write_bytes(b"")
+    assert f"data{ending} must be a complete {ending} file of numbers." in refusal(tmp_path / f"data{ending}")
+
+
+class Trap:
+    """Unpickling this would create a folder."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz"])
+def test_pickled_objects_are_refused_and_never_opened(tmp_path: Path, ending: str) -> None:
+    trap = np.array([[Trap(tmp_path / "sprung")]], dtype=object)
+    path = tmp_path / f"data{ending}"
+    if ending == ".npy":
+        np.save(path, trap, allow_pickle=True)
+    else:
+        np.savez(path, trap)
+    assert f"data{ending} must be a complete {ending} file of numbers." in refusal(path)
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_a_bare_pickle_is_refused_and_never_opened(tmp_path: Path) -> None:
+    import pickle
+
+    for ending in (".npy", ".npz"):
+        (tmp_path / f"data{ending}").write_bytes(pickle.dumps(Trap(tmp_path / "sprung")))
+        refusal(tmp_path / f"data{ending}")
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a,b\n1,2\n3\n", "Every line of data.csv must have 2 cells. Got 1 on line 3."),
+        ("a,b\n1,2,3\n", "Every line of data.csv must have 2 cells. Got 3 on line 2."),
+        ("1,2\n3,4,5\n", "Every line of data.csv must have 2 cells. Got 3 on line 2."),
+        ("a,b\n1,two\n", "data.csv must hold numbers only"),
+        ("a,b\n2020-01-01,2\n", "data.csv must hold numbers only"),
+        ("1,2\n3,\n", "data.csv must be finite. Got 1 NaN and 0 inf entries, the first at row 1, column 1."),
+        ("a;b\n1;2\n", "data.csv must hold numbers only"),
+        ("a,b\n", "data.csv must have at least 1 rows. Got 0 sample(s)"),
+        ('a,b\n1,"2\n', "data.csv must be a complete .csv file of numbers."),
+    ],
+)
+def test_bad_csv_files_are_refused(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "data.csv").write_text(text)
+    assert sentence in refusal(tmp_path / "data.csv")
+
+
+def test_a_csv_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_bytes(b"\xff\xfe\x00a,\x80\n1,2\n")
+    assert "data.csv must be a complete .csv file of numbers." in refusal(tmp_path / "data.csv")
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"a": ["x", "y"]},
+        {"a": [1.0, 2.0], "b": pd.to_datetime(["2020-01-01", "2020-01-02"])},
+        {"a": pd.to_datetime(["2020-01-01", "2020-01-02"])},
+        {"a": [[1, 2], [3]]},
+    ],
+)
+def test_parquet_columns_that_are_no_numbers_are_refused(tmp_path: Path, columns: dict) -> None:
+    pd.DataFrame(columns).to_parquet(tmp_path / "data.parquet")
+    assert "data.parquet must hold numbers" in refusal(tmp_path / "data.parquet")
+
+
+@pytest.mark.parametrize("ending", [".npy", ".parquet"])
+@pytest.mark.parametrize("kept", [0.05, 0.5, 0.95])
+def test_truncated_files_are_refused(tmp_path: Path, ending: str, kept: float) -> None:
+    path = write(tmp_path / f"data{ending}")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(kept * len(whole))])
+    assert f"data{ending} must be a complete {ending} file of numbers. Got: " in refusal(path)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("kept", [0.05, 0.5, 0.95])
+def test_truncated_archives_are_refused(tmp_path: Path, kept: float) -> None:
+    path = write(tmp_path / "data.npz")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(kept * len(whole))])
+    assert "data.npz must be a complete .npz file of numbers. Got: " in refusal(path)
+    gc.collect()
+
+
+def test_missing_files_folders_and_unknown_endings_are_refused(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "nowhere.csv") == f"The data file must exist. Got {tmp_path / 'nowhere.csv'}."
+    (tmp_path / "folder.csv").mkdir()
+    assert refusal(tmp_path / "folder.csv") == f"The data must be a file. Got the folder {tmp_path / 'folder.csv'}."
+    for name, ending in (("data.txt", "'.txt'"), ("data.pkl", "'.pkl'"), ("data", "''")):
+        (tmp_path / name).write_text("1,2\n")
+        expected = f"The ending of {name} must be one of .npy, .npz, .csv, .parquet. Got {ending}."
+        assert refusal(tmp_path / name) == expected
+
+
+def test_several_arrays_need_a_key_that_names_one(tmp_path: Path) -> None:
+    path = tmp_path / "data.npz"
+    np.savez(path, first=X, second=X)
+    assert (
+        refusal(path) == "data.npz must hold one array, or --key must name one. Got arrays first, second and key None."
+    )
+    assert "and key third." in refusal(path, key="third")
+    np.savez(path, first=X)
+    assert "third" in refusal(path, key="third")
+    np.savez(path)
+    assert "Got arrays none and key None." in refusal(path)
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".parquet"])
+def test_files_of_another_kind_are_refused(tmp_path: Path, ending: str) -> None:
+    (tmp_path / f"data{ending}").write_text("a,b\n1,2\n")
+    assert f"data{ending} must be a complete {ending} file of numbers." in refusal(tmp_path / f"data{ending}")
