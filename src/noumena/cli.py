@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -203,6 +204,7 @@ def _say(sentence: str) -> None:
 def main() -> None:
     """Run the command; a user's mistake is one sentence on standard error and exit code 2."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    warnings.showwarning = lambda message, *_, **__: _say(f"noumena: {message}")
     try:
         app()
     except InputError as error:

@@ -158,6 +158,12 @@ def test_constant_columns_are_refused_only_where_columns_must_vary() -> None:
     assert checks.table(x[:, :1], varying=True).shape == (2, 1)
 
 
+@pytest.mark.parametrize("rows", [3, 10, 37])
+def test_a_constant_is_constant_whatever_the_rounding_of_its_mean(rows: int) -> None:
+    with pytest.raises(InputError, match="constant columns 0"):
+        checks.table(np.full((rows, 1), 0.1), varying=True)
+
+
 def test_a_long_list_of_columns_is_cut_short() -> None:
     with pytest.raises(InputError, match=r"constant columns 0, 1, 2, 3, 4 and 2 more\.$"):
         checks.table(np.ones((3, 7)), varying=True)

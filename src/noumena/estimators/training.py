@@ -284,6 +284,8 @@ class _Fit:
         never_read = ~np.isfinite(self.best_objective)
         self._keep(never_read & ~self.diverged)
         terms = self._read(self.best, self.held_out)
+        if not self.history.steps:  # interrupted before the first look
+            self.history.add(self.step, {**terms, "training loss": terms["objective"]})
         for k, model in enumerate(self.models):
             model.load_state_dict({n: v[k] for n, v in self.best.items()}, strict=False)
             model.requires_grad_(False).eval()

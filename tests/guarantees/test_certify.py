@@ -1,0 +1,272 @@
+"""Certificates: a world built to satisfy the theorem gets it, and breaking one hypothesis loses it for that reason."""
+
+import json
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import noumena as nm
+from noumena.guarantees import competitors
+from noumena.guarantees.certificate import Certificate
+from noumena.occam import Gap, generic_gap
+
+GOOD = np.array([[1, 0]] * 3 + [[1, 1]] * 2 + [[0, 1]] * 3, dtype=bool)
+
+
+def supports(most_rows=9, most_columns=4):
+    def build(shape):
+        rows, columns = shape
+        cells = st.lists(st.booleans(), min_size=rows * columns, max_size=rows * columns)
+        return cells.map(lambda bits: np.array(bits).reshape(rows, columns))
+
+    shapes = st.tuples(st.integers(2, most_rows), st.integers(2, most_columns))
+    return shapes.flatmap(build).filter(lambda s: bool(s.any(axis=0).all()))
+
+
+# ---- structures ----------------------------------------------------------------------------------------------
+
+
+def test_a_positive_gap_identifies_every_latent():
+    certificate = nm.certify(nm.Structure(GOOD))
+    assert certificate.gap == 2
+    assert certificate.answer == "identified"
+    assert certificate.ambiguity("z1") == nm.Ambiguity("element-wise")
+    assert certificate.blocks() == ((0,), (1,))
+    assert certificate.competitors == ()
+
+
+def test_a_nested_column_is_not_identified_and_the_shear_is_named():
+    certificate = nm.certify(nm.Structure([[1, 1], [0, 1], [0, 1], [0, 1]]))
+    verdict = certificate.verdict("z1", "z2")
+    assert verdict.answer == "not identified"
+    assert (verdict.competitor.kind, verdict.competitor.carries) == ("shear", (1,))
+    assert certificate.verdict("z2", "z1").answer == "open"
+    assert certificate.answer == "not identified"
+    assert certificate.ambiguity("z1") == nm.Ambiguity("block-wise", ((0, 1),))
+
+
+def test_a_substitution_is_named_with_the_observation_and_the_saving():
+    support = np.array([[1, 1], [1, 0], [0, 1]], dtype=bool)
+    found = [c for c in competitors(nm.Structure(support)) if c.kind == "substitution"]
+    assert {(c.latent, c.observation, c.change) for c in found} == {(0, 0, 0), (1, 0, 0)}
+
+
+def test_with_as_many_observations_as_latents_the_observations_compete():
+    rivals = [c for c in competitors(nm.worlds.family("dense", 3)) if c.kind == "observations"]
+    assert [(c.latent, c.carries, c.change) for c in rivals] == [(0, (1, 2), -6), (1, (0, 2), -6), (2, (0, 1), -6)]
+    assert not any(c.kind == "observations" for c in competitors(nm.worlds.family("dense", 3, 4)))
+
+
+@pytest.mark.parametrize("name", ["dense", "banded", "lack-one", "triangular"])
+def test_no_family_with_as_many_observations_as_latents_is_identified(name):
+    certificate = nm.certify(nm.worlds.family(name, 4))
+    assert certificate.answer == "not identified"
+    assert certificate.gap <= 0
+
+
+def test_a_permutation_is_identified_even_when_square():
+    certificate = nm.certify(nm.Structure(np.eye(3, dtype=bool)[[2, 0, 1]]))
+    assert certificate.answer == "identified"
+
+
+def test_a_gap_of_zero_still_separates_blocks():
+    pair = np.array([[1, 1], [1, 1], [1, 0], [0, 1]], dtype=bool)  # differ by one row each way: cost 0
+    support = np.block([[pair, np.zeros((4, 2), bool)], [np.zeros((8, 2), bool), GOOD]])
+    certificate = nm.certify(nm.Structure(support))
+    assert certificate.gap == 0
+    assert certificate.blocks() == ((0, 1), (2,), (3,))
+    assert certificate.verdict("z3").answer == "identified"
+    assert certificate.verdict("z1", "z3").answer == "identified"
+    assert certificate.verdict("z1", "z2").answer != "identified"
+
+
+def test_beyond_eight_latents_the_polynomial_test_speaks():
+    pairs = [(i, j) for i in range(9) for j in range(9) if i != j]
+    support = np.zeros((len(pairs), 9), dtype=bool)
+    for row, (i, j) in enumerate(pairs):
+        support[row, [i, j]] = True
+    certificate = nm.certify(nm.Structure(support))
+    assert certificate.gap is None
+    assert certificate.answer == "identified"
+    assert "at least 1" in certificate.headline
+
+
+def test_a_single_latent_is_identified():
+    assert nm.certify(nm.Structure([[1], [1]])).answer == "identified"
+
+
+@given(supports())
+@settings(max_examples=300, deadline=None)
+def test_identified_and_competitor_never_meet(support):
+    S = nm.Structure(support)
+    certificate = nm.certify(S)
+    for rival in competitors(S):
+        for r in rival.carries:
+            assert certificate.verdict(rival.latent, r).answer == "not identified"
+            assert rival.change <= 0
+
+
+@given(supports(most_rows=4, most_columns=3).filter(lambda s: bool(s.any(axis=1).all())))
+@settings(max_examples=100, deadline=None)
+def test_the_change_of_a_substitution_is_what_rebuilding_the_support_gives(support):
+    S = nm.Structure(support)
+    for rival in (c for c in competitors(S) if c.kind == "substitution"):
+        i, t = rival.observation, rival.latent
+        rebuilt = support.copy()
+        for k in np.flatnonzero(support[:, t]):
+            rebuilt[k] |= support[i]
+        rebuilt[i] = False
+        rebuilt[i, t] = True
+        assert rebuilt.sum() - support.sum() == rival.change
+
+
+def test_a_shear_gives_the_same_data_with_the_same_support():
+    world = nm.worlds.structured(nm.Structure([[1, 1], [0, 1], [0, 1], [1, 1]]), seed=0)
+    rival = next(c for c in competitors(world.structure) if c.kind == "shear")
+    t, r = rival.latent, rival.carries[0]
+    z = world.latents(50)
+    shifted = z.clone()
+    shifted[:, t] = z[:, t] + torch.sin(z[:, r])
+
+    def other(z_hat):
+        back = z_hat.clone()
+        back[:, t] = z_hat[:, t] - torch.sin(z_hat[:, r])
+        return world.decoder(back)
+
+    assert torch.allclose(other(shifted), world.decoder(z))
+    support = (nm.jacobian(other, shifted).abs().amax(dim=0) > 0).numpy()
+    assert np.array_equal(support, world.structure.dense)
+
+
+def test_a_structure_can_be_given_as_an_array_or_a_file(tmp_path):
+    nm.Structure(GOOD).to_csv(tmp_path / "s.csv")
+    assert nm.certify(tmp_path / "s.csv").to_dict() == nm.certify(GOOD).to_dict()
+
+
+def test_the_words_name_the_gap_the_closure_the_hypotheses_and_what_it_rests_on():
+    text = str(nm.certify(nm.Structure([[1, 1], [0, 1], [0, 1], [0, 1]])))
+    for piece in ("Occam gap", "closure {z1, z2}", "generic entries", "Rests on", "no more dependencies"):
+        assert piece in text
+
+
+def test_a_certificate_survives_json():
+    facts = nm.certify(nm.Structure(GOOD)).to_dict()
+    assert json.loads(json.dumps(facts)) == facts
+    assert facts["latents"][0]["answer"] == "identified"
+
+
+def test_verdicts_agree_between_pairs_and_latents():
+    for seed in range(20):
+        support = np.random.default_rng(seed).random((7, 3)) < 0.5
+        if not support.any(axis=0).all():
+            continue
+        certificate = nm.certify(nm.Structure(support))
+        for t in range(3):
+            answers = {certificate.verdict(t, r).answer for r in range(3) if r != t}
+            worst = next(a for a in ("not identified", "open", "identified") if a in answers)
+            assert certificate.verdict(t).answer == worst
+
+
+def test_an_unknown_latent_is_one_sentence():
+    with pytest.raises(nm.InputError, match="must be one of the structure's names"):
+        nm.certify(nm.Structure(GOOD)).verdict("z9")
+
+
+# ---- worlds --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gap", [1, 2])
+def test_a_world_gets_at_its_points_the_gap_its_support_promises(gap):
+    world = nm.worlds.structured(nm.worlds.family("random", 4, 14, gap=gap, seed=3), seed=3)
+    certificate = nm.certify(world)
+    assert certificate.gap == gap
+    assert certificate.answer == "identified"
+    assert any(h.answer == "supported" and "sampled points" in h.evidence for h in certificate.hypotheses)
+
+
+def test_equal_shared_entries_lose_the_gap_that_generic_ones_have():
+    law = nm.worlds.law("unit gaussian", 2)
+    matrix = torch.tensor([[1.0, 0], [1, 0], [1, 1], [1, 1], [0, 1], [0, 1]], dtype=torch.float64)
+    facts = {"rank margin": 1.0, "secant margin": 1.0}
+    world = nm.worlds.World(nm.Structure(matrix.numpy() != 0), law, lambda z: z @ matrix.T, facts=facts)
+    assert generic_gap(world.structure.dense).value == 1
+    assert nm.certify(world).gap == 0
+    assert nm.certify(world).answer != "identified"
+
+
+# ---- fitted decoders -----------------------------------------------------------------------------------------
+
+
+class Linear(torch.nn.Module):
+    def __init__(self, matrix):
+        super().__init__()
+        self.matrix = torch.nn.Parameter(torch.as_tensor(matrix, dtype=torch.float32))
+
+    def forward(self, z):
+        return z @ self.matrix.T
+
+
+def entries(support, seed=0):
+    rng = np.random.default_rng(seed)
+    return support * rng.uniform(0.5, 1.5, size=support.shape)
+
+
+POINTS = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))
+
+
+def test_a_users_decoder_is_certified_at_points():
+    certificate = nm.certify(Linear(entries(GOOD)), at=POINTS)
+    assert certificate.subject == "decoder"
+    assert certificate.answer == "identified"
+    assert np.array_equal(certificate.structure.dense, GOOD)
+    assert "these latents" in certificate.headline
+
+
+def test_certifying_leaves_the_users_module_alone():
+    decoder = Linear(entries(GOOD))
+    nm.certify(decoder, at=POINTS)
+    assert decoder.matrix.dtype == torch.float32
+
+
+def test_a_decoder_needs_points():
+    with pytest.raises(nm.InputError, match="at=z"):
+        nm.certify(Linear(entries(GOOD)))
+
+
+def test_a_square_fit_is_never_called_identified_however_sparse():
+    certificate = nm.certify(Linear(np.eye(2)), at=POINTS)
+    assert certificate.answer == "not identified"
+    assert certificate.verdict(0, 1).competitor.kind == "observations"
+    failing = [h.name for h in certificate.hypotheses if h.answer == "fails"]
+    assert "more observations than latents" in failing
+
+
+def test_entries_near_the_threshold_are_named():
+    matrix = entries(GOOD)
+    matrix[0, 1] = 0.12
+    certificate = nm.certify(Linear(matrix), at=POINTS, threshold=0.1)
+    clear = next(h for h in certificate.hypotheses if h.name == "the structure is read off clearly")
+    assert clear.answer == "unknown"
+    assert "x1–z2" in clear.evidence
+
+
+def test_data_that_are_not_explained_are_not_certified():
+    world = nm.worlds.structured(nm.Structure(GOOD), law="unit gaussian", seed=1)
+    x = world.sample(300).x
+    model = nm.VAE(2, penalty=0.05 * nm.DependencySparsity(), training=nm.Training(steps=3), random_state=0).fit(x)
+    certificate = nm.certify(model)
+    assert certificate.answer != "identified"
+    explained = next(h for h in certificate.hypotheses if h.name == "the data are explained")
+    assert explained.answer == "fails"
+
+
+@pytest.mark.parametrize(("value", "separates"), list(product((-1, 0, 1), (False,))))
+def test_only_what_is_proved_is_called_identified(value, separates):
+    S = nm.Structure(GOOD)
+    gap = Gap(value, (0, 1), ((0, 1),) if value <= 0 else ())
+    certificate = Certificate("structure", S, gap, separates, (), (), ())
+    assert certificate.verdict(0, 1).answer == "open"
