@@ -178,7 +178,7 @@ def kernel_map(source: np.ndarray, target: np.ndarray) -> Callable[[np.ndarray],
     from sklearn.preprocessing import StandardScaler
 
     inputs, outputs = StandardScaler().fit(source), StandardScaler().fit(target)
-    ridge = KernelRidge(alpha=1.0, kernel="rbf", gamma=1.0 / source.shape[1])
+    ridge = KernelRidge(alpha=1, kernel="rbf", gamma=1.0 / source.shape[1])
     rows = np.linspace(0, len(source) - 1, min(len(source), MOST_ROWS)).astype(int)
     ridge.fit(inputs.transform(source[rows]), outputs.transform(target[rows]))
     return lambda new: outputs.inverse_transform(ridge.predict(inputs.transform(new)))

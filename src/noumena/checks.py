@@ -35,7 +35,8 @@ def count(value: Any, name: str, *, minimum: int = 1) -> int:
     3
     """
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
-    require(whole and value >= minimum, f"{name} must be a whole number of at least {minimum}.", repr(value))
+    enough = whole and int(value) >= minimum
+    require(enough, f"{name} must be a whole number of at least {minimum}.", repr(value))
     return int(value)
 
 

@@ -103,7 +103,7 @@ def tell(
     jobs = [(w, biased) for w in range(len(worlds)) for biased in (True, False)]
     training = Training(steps=steps, device=device)
     fits: dict[tuple[int, bool], VAE] = {}
-    running = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
+    running: Any = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
         delayed(_fit)(w, biased, samples[w].x, training) for w, biased in jobs
     )
     for w, biased, model in running:

@@ -35,7 +35,7 @@ def jacobian(
     directions = torch.eye(z.shape[-1], dtype=z.dtype, device=z.device)
 
     def along(direction: Tensor) -> Tensor:
-        value, tangent = jvp(f, (z,), (direction.expand_as(z),))
+        value, tangent = jvp(f, (z,), (direction.expand_as(z),))  # pyright: ignore[reportAssignmentType]
         checks.require(
             value.ndim == 2 and value.shape[0] == z.shape[0],
             "The map must send (batch, latent) to (batch, observed).",

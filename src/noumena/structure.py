@@ -116,7 +116,7 @@ class Structure:
         latent: Iterable[str] | None = None,
         evidence: Evidence | None = None,
     ):
-        self.support = _boolean(support)
+        self.support: Any = _boolean(support)  # a csr_array, whose stubs do not know its shape
         rows, columns = self.support.shape
         self.observed = _names(observed, "x", rows, "observed")
         self.latent = _names(latent, "z", columns, "latent")
@@ -319,7 +319,7 @@ class Structure:
         return _lookup(observed, self.observed, "observation")
 
 
-def _boolean(support: Any) -> sparse.csr_array:
+def _boolean(support: Any) -> Any:
     if not sparse.issparse(support):
         support = np.asarray(support)
         checks.require(
@@ -328,7 +328,7 @@ def _boolean(support: Any) -> sparse.csr_array:
         checks.require(support.ndim == 2, "A structure must be a matrix (observed, latent).", f"shape {support.shape}")
         checks.require(bool(np.isin(support, (0, 1)).all()), "A structure must hold only 0 and 1.", "other values")
     checks.require(min(support.shape) > 0, "A structure must not be empty.", f"shape {support.shape}")
-    matrix = sparse.csr_array(support).astype(bool)
+    matrix: Any = sparse.csr_array(support).astype(bool)
     matrix.eliminate_zeros()
     matrix.sort_indices()
     return matrix

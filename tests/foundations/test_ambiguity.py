@@ -145,7 +145,7 @@ def relative_error(z: np.ndarray, aligned: np.ndarray) -> float:
 
 def cloud(seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
-    z = latents(rng, n=20)
+    z = latents(rng, n=20) * 10 ** rng.uniform(-1, 1, 3)
     return z, z[:, rng.permutation(3)] * rng.choice([-1.0, 1.0], 3) + rng.normal(size=z.shape) + rng.normal(size=3)
 
 
@@ -291,6 +291,14 @@ def test_block_wise_alignment_removes_mixing_inside_blocks_and_nothing_more() ->
     assert inside.permutation is not None
     assert inside.permutation.tolist() == [1, 0, 2]
     assert align(z, moved, up_to="block-wise").error < 0.15
+
+
+def test_the_columns_of_a_block_go_to_the_block_that_any_of_its_latents_resembles() -> None:
+    z = np.random.default_rng(0).normal(size=(300, 4))
+    found = align(z, z[:, [2, 0, 3, 1]], up_to=Ambiguity("block-wise", ((0, 3), (1, 2))))
+    assert found.permutation is not None
+    assert found.permutation.tolist() == [1, 0, 3, 2]
+    assert found.error < 0.2
 
 
 def test_a_block_without_partners_is_its_mean() -> None:

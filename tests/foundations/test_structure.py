@@ -343,6 +343,14 @@ def test_a_structure_is_read_off_a_decoder_with_its_evidence() -> None:
     np.testing.assert_array_equal(faint.dense, [[1, 0, 0], [1, 0, 0], [0, 1, 1]])
 
 
+def test_an_entry_counts_just_above_the_threshold_and_not_just_below() -> None:
+    z = latent_points()
+    strength = relative_strength(decoder, z)
+    below, above = (Structure.from_decoder(decoder, z, threshold=strength[1, 1] * by) for by in (0.999, 1.001))
+    np.testing.assert_array_equal(below.dense, [[1, 0, 0], [1, 1, 0], [0, 1, 1]])
+    np.testing.assert_array_equal(above.dense, [[1, 0, 0], [1, 0, 0], [0, 1, 1]])
+
+
 def test_without_a_threshold_the_widest_gap_is_the_line() -> None:
     S = Structure.from_decoder(decoder, latent_points())
     assert S.evidence is not None

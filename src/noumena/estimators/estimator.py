@@ -80,6 +80,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     n_latents: int
     n_models: int
+    n_features_in_: int
     penalty: Penalty | None
     standardise: bool
     training: Training | None
@@ -110,7 +111,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             len(array) >= self.n_latents, "x must have at least as many rows as latents.",
             f"{len(array)} rows and {self.n_latents} latents",
         )  # fmt: skip
-        validate_data(self, X=x if hasattr(x, "columns") else array, skip_check_array=True)
+        self._compare_columns(x, array, reset=True)
         seed = seeds.seed_of(self.random_state)
         self.seeds_ = [seed + k for k in range(self.n_models)]
         rows, mean, scale = self._rows(array, training, device)
@@ -213,6 +214,11 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
+    def _compare_columns(self, x: Any, array: np.ndarray, *, reset: bool) -> None:
+        """Learn (or compare with what was learned) the number and names of columns, in scikit-learn's words."""
+        frame: Any = x if hasattr(x, "columns") else array
+        validate_data(self, X=frame, reset=reset, skip_check_array=True)
+
     def _through(self, x: Any, verb: str, k: int) -> Any:
         rows, model = self._ready(x, "x" if verb == "encode" else "z", k)
         with torch.no_grad():
@@ -227,7 +233,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         else:
             array = checks.table(x, name)
             if name == "x":
-                validate_data(self, X=x if hasattr(x, "columns") else array, reset=False, skip_check_array=True)
+                self._compare_columns(x, array, reset=False)
             rows = torch.as_tensor(array)
         columns = self.n_features_in_ if name == "x" else self._n_features_out
         checks.require(rows.shape[1] == columns, f"{name} must have {columns} columns.", f"{rows.shape[1]}")

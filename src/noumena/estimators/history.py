@@ -29,5 +29,7 @@ class History:
             for step, row in zip(self.steps, rows, strict=True)
         ]
         return (
-            pd.concat(pieces, ignore_index=True) if pieces else pd.DataFrame(columns=["step", "model", "term", "value"])
+            pd.concat(pieces, ignore_index=True)
+            if pieces
+            else pd.DataFrame({"step": [], "model": [], "term": [], "value": []})
         )

@@ -66,14 +66,14 @@ def load(folder: str | Path, **parameters: Any) -> Estimator:
     config = _read_config(folder)
     kind = checks.one_of(config.get("estimator"), f"The estimator in {folder}", tuple(ESTIMATORS))
     stored = {k: v for k, v in config["parameters"].items() if k not in parameters}
-    model = ESTIMATORS[kind](**{k: _decode(k, v) for k, v in stored.items()}, **parameters)
+    model: Estimator = ESTIMATORS[kind](**{k: _decode(k, v) for k, v in stored.items()}, **parameters)
     try:
         tensors = load_file(folder / "weights.safetensors")
     except (OSError, SafetensorError) as error:
         raise InputError(f"A run must have complete weights. Got {folder / 'weights.safetensors'}.") from error
     model.n_features_in_ = config["n_features_in"]
     if config["feature_names_in"] is not None:
-        model.feature_names_in_ = np.array(config["feature_names_in"], dtype=object)
+        model.feature_names_in_ = np.array(config["feature_names_in"], dtype=object)  # type: ignore[attr-defined]
     model.seeds_, model.best_ = config["seeds"], config["best"]
     model.objectives_ = np.array(config["objectives"])
     model.terms_ = {k: np.array(v) for k, v in config["terms"].items()}

@@ -157,7 +157,7 @@ class _Fit:
         self.skeleton = deepcopy(self.models[0]).to("meta")
         parameters, self.buffers = stack_module_state(self.models)  # type: ignore[arg-type]
         self.parameters: State = {k: v.detach().requires_grad_() for k, v in parameters.items()}
-        self.optimizer = torch.optim.Adam(self.parameters.values(), lr=plan.learning_rate)
+        self.optimizer = torch.optim.Adam(self.parameters.values(), lr=plan.learning_rate, fused=True)
         K = len(model_seeds)
         self.best: State = {k: v.detach().clone() for k, v in self.parameters.items()}
         self.best_objective = np.full(K, np.inf)

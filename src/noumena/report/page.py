@@ -13,7 +13,6 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -78,7 +77,7 @@ class Table:
 class Verdict:
     """What can be said: its kind, one headline and the sentences that support it."""
 
-    kind: Literal["identified", "not identified", "open"]
+    kind: str
     headline: str
     sentences: tuple[str, ...] = ()
 

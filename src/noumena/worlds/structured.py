@@ -38,6 +38,11 @@ MOST_DRAWS = 500
 class RowNetworks(nn.Module):
     """All rows' networks side by side, their first layer masked to each row's support."""
 
+    linear: Tensor
+    inner: Tensor
+    offset: Tensor
+    outer: Tensor
+
     def __init__(self, support: Tensor, generator: torch.Generator):
         super().__init__()
         d_x, d_z = support.shape
