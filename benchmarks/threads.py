@@ -34,9 +34,8 @@ def main():
         x = torch.randn(batch, width)
         work = 6.0 * sum(p.numel() for p in net.parameters()) * batch
         one, many = milliseconds(net, x, 1), milliseconds(net, x, available)
-        print(
-            f"width {width:4d} batch {batch:4d} work {work:.1e}: one {one:8.2f} ms, all {many:8.2f} ms, {one / many:.2f}×"
-        )
+        sizes = f"width {width:4d} batch {batch:4d} work {work:.1e}"
+        print(f"{sizes}: one {one:8.2f} ms, all {many:8.2f} ms, {one / many:.2f}×")
 
 
 if __name__ == "__main__":

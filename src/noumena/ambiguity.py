@@ -69,11 +69,16 @@ class Ambiguity:
 
     def __le__(self, other: Ambiguity) -> bool:
         if self.group == other.group:
-            return all(any(set(b) <= set(c) for c in other.blocks) for b in self.blocks)
+            return self._finer(other)
         return other.group in _above(self.group)
 
+    def _finer(self, other: Ambiguity) -> bool:
+        if not other.blocks:  # no blocks named: one block of everything
+            return True
+        return bool(self.blocks) and all(any(set(b) <= set(c) for c in other.blocks) for b in self.blocks)
+
     def __str__(self) -> str:
-        if self.group != "block-wise":
+        if not self.blocks:
             return self.group
         return "block-wise {" + " | ".join(" ".join(f"z{i + 1}" for i in b) for b in self.blocks) + "}"
 
@@ -115,9 +120,10 @@ def align(z: Any, z_hat: Any, *, up_to: str | Ambiguity = "permutation+scaling")
         )
     transform, permutation = _FITS[up_to.group](z, z_hat, up_to)
     aligned = transform(z_hat)
+    varies = bool(np.ptp(z, axis=0).any())
     spread = np.sqrt(((z - z.mean(axis=0)) ** 2).sum(axis=1).mean())
     residual = np.sqrt(((z - aligned) ** 2).sum(axis=1).mean())
-    error = float(residual / spread) if spread > 0 else float(residual > 0)
+    error = float(residual / spread) if varies else float(residual > 0)
     return Alignment(aligned, error, 1 - error**2, permutation, up_to, transform)
 
 
@@ -192,7 +198,8 @@ def _blockwise(z: np.ndarray, z_hat: np.ndarray, up_to: Ambiguity) -> Fit:
     blocks = up_to.blocks or (tuple((j,) for j in range(d)) if up_to.group == "element-wise" else (tuple(range(d)),))
     covered = sorted(j for b in blocks for j in b)
     checks.require(covered == list(range(d)), f"Blocks must partition the {d} latents.", f"{blocks}")
-    ranks = np.corrcoef(rankdata(z, axis=0), rankdata(z_hat, axis=0), rowvar=False)[:d, d:]
+    with np.errstate(invalid="ignore", divide="ignore"):  # a constant column correlates with nothing
+        ranks = np.corrcoef(rankdata(z, axis=0), rankdata(z_hat, axis=0), rowvar=False)[:d, d:]
     strength = np.nan_to_num(np.abs(ranks))
     per_block = np.stack([strength[list(b)].max(axis=0) for b in blocks for _ in b])
     rows, columns = linear_sum_assignment(-per_block)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import Any
 
@@ -43,9 +44,17 @@ def count(value: Any, name: str, *, minimum: int = 1) -> int:
 def number(value: Any, name: str, *, minimum: float = -np.inf, maximum: float = np.inf) -> float:
     """A finite real number within the closed range."""
     real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    found = _float(value) if real else math.nan
     wanted = f"{name} must be a finite number in [{minimum:g}, {maximum:g}]."
-    require(real and np.isfinite(float(value)) and minimum <= float(value) <= maximum, wanted, repr(value))
-    return float(value)
+    require(math.isfinite(found) and minimum <= found <= maximum, wanted, f"{value!r:.40}")
+    return found
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def one_of(value: Any, name: str, options: tuple[str, ...]) -> str:
@@ -54,7 +63,7 @@ def one_of(value: Any, name: str, options: tuple[str, ...]) -> str:
     >>> one_of("l1", "surrogate", ("l1", "log"))
     'l1'
     """
-    require(value in options, f"{name} must be one of {', '.join(options)}.", repr(value))
+    require(isinstance(value, str) and value in options, f"{name} must be one of {', '.join(options)}.", repr(value))
     return value
 
 
@@ -70,7 +79,8 @@ def table(x: Any, name: str = "x", *, min_rows: int = 1, varying: bool = False) 
     if hasattr(x, "toarray"):
         raise TypeError(f"{name} must be a dense array. Got a sparse matrix; use {name}.toarray().")
     if hasattr(x, "detach"):
-        x = x.detach().cpu().numpy()
+        x = x.detach().cpu()
+        x = (x.float() if x.is_floating_point() and x.element_size() < 4 else x).numpy()
     array = _numeric(x, name)
     require(
         array.ndim == 2,

@@ -33,23 +33,24 @@ JUDGED_ROWS = 2000
 
 @dataclass(frozen=True)
 class Setting:
-    """A world to tell about: its name, size, wanted Occam gap and nonlinearity."""
+    """A world to tell about: its name, size, wanted Occam gap, nonlinearity and conditioning."""
 
     name: str
     title: str
     n_observed: int
     gap: int
     strength: float
+    margin: float
 
     def world(self, seed: int) -> World:
         """The world of this setting for a seed."""
         structure = family("random", N_LATENTS, self.n_observed, gap=self.gap, seed=seed)
-        return structured(structure, strength=self.strength, seed=seed)
+        return structured(structure, strength=self.strength, margin=self.margin, seed=seed)
 
 
 SETTINGS = (
-    Setting("A", "20 observations of 5 latents", n_observed=20, gap=3, strength=1.0),
-    Setting("B", "5 observations of 5 latents, as in the literature", n_observed=5, gap=-3, strength=0.5),
+    Setting("A", "20 observations of 5 latents", n_observed=20, gap=3, strength=1.0, margin=0.02),
+    Setting("B", "5 observations of 5 latents, as in the literature", n_observed=5, gap=-3, strength=0.4, margin=0.08),
 )
 
 

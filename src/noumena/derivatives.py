@@ -32,6 +32,7 @@ def jacobian(
     tensor([[[3., 2.],
              [0., 1.]]])
     """
+    checks.require(z.ndim == 2, "z must have two axes, (batch, latent).", f"shape {tuple(z.shape)}")
     directions = torch.eye(z.shape[-1], dtype=z.dtype, device=z.device)
 
     def along(direction: Tensor) -> Tensor:
@@ -43,7 +44,7 @@ def jacobian(
         )
         return tangent
 
-    return vmap(along, out_dims=-1, chunk_size=_chunk(z, memory))(directions)
+    return vmap(along, chunk_size=_chunk(z, memory))(directions).movedim(0, -1)
 
 
 def _chunk(z: Tensor, memory: int) -> int | None:

@@ -12,6 +12,9 @@ import torch
 from noumena import checks
 from noumena.derivatives import jacobian
 
+LARGEST = 700.0
+"""Distances on a log scale end here, so that their exponentials are finite."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -23,19 +26,25 @@ class Evidence:
     @property
     def margin(self) -> float:
         """How far the nearest entry is from the threshold, as a factor ≥ 1; near 1 means fragile."""
-        positive = np.maximum(self.strength, np.finfo(float).tiny)
-        return float(np.exp(np.abs(np.log(positive / self.threshold)).min()))
+        return float(np.exp(self._distance.min()))
 
     def borderline(self, factor: float = 1.5) -> list[tuple[int, int]]:
         """Entries within ``factor`` of the threshold, either side: those that could flip."""
-        positive = np.maximum(self.strength, np.finfo(float).tiny)
-        near = np.abs(np.log(positive / self.threshold)) < np.log(factor)
-        return [(int(i), int(j)) for i, j in np.argwhere(near)]
+        return [(int(i), int(j)) for i, j in np.argwhere(self._distance < np.log(factor))]
+
+    @property
+    def _distance(self) -> np.ndarray:
+        """Distance of every entry from the threshold, on a log scale; an exact zero is far from any threshold."""
+        tiny = np.finfo(float).tiny
+        distance = np.abs(np.log(np.maximum(self.strength, tiny)) - np.log(max(self.threshold, tiny)))
+        return np.where(self.strength == 0, LARGEST, np.minimum(distance, LARGEST))
 
 
 def relative_strength(decoder: Callable, z: Any) -> np.ndarray:
     """``mean_b |∂x_i/∂z_j| · sd(z_j) / sd(x_i)`` of a decoder at points, as an ``(observed, latent)`` array."""
     points = z if isinstance(z, torch.Tensor) else torch.as_tensor(checks.table(z, "z", min_rows=2))
+    if isinstance(decoder, torch.nn.Module):
+        points = next((points.to(p) for p in decoder.parameters()), points)
     checks.require(len(points) >= 2, "A structure is read off at two points or more.", f"{len(points)}")
     points = points.detach()
     J = jacobian(decoder, points).detach().abs().mean(dim=0)

@@ -108,8 +108,10 @@ def point_gap(J: np.ndarray, *, tolerance: float = 1e-9) -> Gap | None:
     weight = support.sum(axis=0)
     if d_z == 1:
         return Gap(int(weight[0]), (0,), ())
+    if d_z > 2 * MOST_LATENTS:
+        return None
     usable = {T: np.flatnonzero(support[:, T].sum(axis=1) >= 2) for T in _subsets(d_z)}
-    if d_z > 2 * MOST_LATENTS or sum(comb(len(rows), len(T) - 1) for T, rows in usable.items()) > MOST_EXCHANGES:
+    if sum(comb(len(rows), len(T) - 1) for T, rows in usable.items()) > MOST_EXCHANGES:
         return None
     costs = {}
     for T, rows in usable.items():

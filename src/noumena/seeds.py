@@ -7,7 +7,7 @@ interrupted fit resume to the same result and a batched fit equal separate ones.
 
 from __future__ import annotations
 
-import zlib
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -37,8 +37,9 @@ def seed_of(random_state: Any) -> int:
     return checks.count(random_state, "random_state", minimum=0)
 
 
-def _entropy(seed: int, purpose: tuple[str | int, ...]) -> list[int]:
-    return [seed, *(zlib.crc32(p.encode()) if isinstance(p, str) else p for p in purpose)]
+def _entropy(seed: int, purpose: tuple[str | int, ...]) -> int:
+    """One number per address; different addresses give different numbers, whatever their lengths."""
+    return int.from_bytes(hashlib.blake2b(repr((seed, purpose)).encode(), digest_size=16).digest())
 
 
 def generator(seed: int, *purpose: str | int, device: str | torch.device = "cpu") -> torch.Generator:

@@ -73,7 +73,7 @@ class LatentSet:
         return len(self.indices)
 
     def __contains__(self, latent: int | str) -> bool:
-        return (self.universe.index(latent) if isinstance(latent, str) else latent) in self.indices
+        return latent in (self.names if isinstance(latent, str) else self.indices)
 
     def __repr__(self) -> str:
         return f"LatentSet({', '.join(self.names)})"
@@ -138,6 +138,10 @@ class Structure:
                 rows = [row for row in csv.reader(file) if row]
         except FileNotFoundError as error:
             raise InputError(f"The structure file must exist. Got {path}.") from error
+        except OSError as error:
+            raise InputError(
+                f"The structure must be a file that can be read. Got {path} ({error.strerror})."
+            ) from error
         except UnicodeDecodeError as error:
             raise InputError(f"The structure file must be text. Got {path}.") from error
         checks.require(len(rows) >= 2, "A structure file needs a header and one row.", f"{len(rows)} rows in {path}")
@@ -321,12 +325,14 @@ class Structure:
 
 def _boolean(support: Any) -> Any:
     if not sparse.issparse(support):
-        support = np.asarray(support)
-        checks.require(
-            support.dtype.kind in "biuf", "A structure must be a matrix of 0 and 1.", f"dtype {support.dtype}"
-        )
+        try:
+            support = np.asarray(support)
+        except ValueError as error:
+            raise InputError("A structure must be a rectangular matrix. Got rows of unequal length.") from error
         checks.require(support.ndim == 2, "A structure must be a matrix (observed, latent).", f"shape {support.shape}")
-        checks.require(bool(np.isin(support, (0, 1)).all()), "A structure must hold only 0 and 1.", "other values")
+    checks.require(support.dtype.kind in "biuf", "A structure must be a matrix of 0 and 1.", f"dtype {support.dtype}")
+    values = support.data if sparse.issparse(support) else support
+    checks.require(bool(np.isin(values, (0, 1)).all()), "A structure must hold only 0 and 1.", "other values")
     checks.require(min(support.shape) > 0, "A structure must not be empty.", f"shape {support.shape}")
     matrix: Any = sparse.csr_array(support).astype(bool)
     matrix.eliminate_zeros()

@@ -131,7 +131,7 @@ def test_a_larger_group_never_leaves_more(chain: tuple[str, ...], seed: int, noi
 def test_what_is_left_does_not_depend_on_which_member_came_before(group: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     z = latents(rng)
-    z_hat = z + 0.3 * rng.normal(size=z.shape)
+    z_hat = z @ rng.normal(size=(3, 3)) + 0.3 * rng.normal(size=z.shape)
     moved = member(group, rng)(z_hat)
     assert align(z, moved, up_to=group).error == pytest.approx(align(z, z_hat, up_to=group).error, abs=1e-6)
 
@@ -203,6 +203,14 @@ def test_the_error_is_the_distance_over_the_spread() -> None:
     found = align(z, 0.5 * z, up_to="permutation")
     assert found.error == pytest.approx(0.5)
     assert found.score == pytest.approx(0.75)
+
+
+def test_the_units_of_learned_latents_do_not_choose_their_partners() -> None:
+    z = np.random.default_rng(0).normal(size=(500, 2))
+    z_hat = np.c_[100 * (z[:, 0] + 0.9 * z[:, 1]), z[:, 0] + 0.1 * z[:, 1]]
+    permutation = align(z, z_hat, up_to="permutation+scaling").permutation
+    assert permutation is not None
+    assert permutation.tolist() == [1, 0]
 
 
 def test_the_permutation_says_which_learned_latent_is_which() -> None:
@@ -295,6 +303,7 @@ def test_block_wise_alignment_removes_mixing_inside_blocks_and_nothing_more() ->
 
 def test_the_columns_of_a_block_go_to_the_block_that_any_of_its_latents_resembles() -> None:
     z = np.random.default_rng(0).normal(size=(300, 4))
+    z[:, [1, 2]] += z[:, [0]]
     found = align(z, z[:, [2, 0, 3, 1]], up_to=Ambiguity("block-wise", ((0, 3), (1, 2))))
     assert found.permutation is not None
     assert found.permutation.tolist() == [1, 0, 3, 2]

@@ -33,7 +33,7 @@ def test_require_says_what_must_hold_and_what_was_given() -> None:
     assert message(error) == "The sky must be blue. Got grey."
 
 
-@pytest.mark.parametrize("value", [1, 7])
+@pytest.mark.parametrize("value", [1, 7, np.int64(3), np.uint8(2)])
 def test_a_count_is_any_whole_number_and_becomes_a_plain_one(value: Any) -> None:
     counted = checks.count(value, "n")
     assert type(counted) is int

@@ -21,7 +21,7 @@ def numpy_draws(*address: Any, n: int = 4) -> tuple[float, ...]:
     return tuple(seeds.numpy_generator(*address).random(n).tolist())
 
 
-@pytest.mark.parametrize("state", [0, 5, 2**31 - 1])
+@pytest.mark.parametrize("state", [0, 5, np.int64(5), 2**31 - 1])
 def test_a_whole_number_is_its_own_seed(state: Any) -> None:
     assert seeds.seed_of(state) == state
     assert type(seeds.seed_of(state)) is int

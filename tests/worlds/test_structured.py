@@ -14,7 +14,9 @@ from noumena.metrics import mcc
 from noumena.structure import Structure
 from noumena.worlds import World, family, law, structured
 from noumena.worlds.laws import NAMES
-from noumena.worlds.structured import LEAST_SHARE, PROBES, RANK_MARGIN, SPAN_MARGIN
+from noumena.worlds.structured import LEAST_SHARE, PROBES, SECANT_MARGIN, SPAN_MARGIN
+
+MARGIN = 0.02  # the default
 
 STRUCTURES = {
     "one latent": Structure([[1], [1]]),
@@ -62,12 +64,12 @@ def test_the_jacobian_is_the_limit_of_differences(world: World) -> None:
 
 
 def test_the_facts_hold_at_fresh_points(world: World) -> None:
-    assert world.facts["rank margin"] > RANK_MARGIN
+    assert world.facts["rank margin"] > MARGIN
     assert world.facts["orientation kept"] == 1
     assert world.facts["span margin"] > SPAN_MARGIN
     J = world.jacobian(world.sample(PROBES, seed=7).z)
     margins = [s[-1] / s[0] for s in np.linalg.svd(J, compute_uv=False)]
-    assert min(margins) > RANK_MARGIN / 2
+    assert min(margins) > MARGIN / 2
     assert min(margins) == pytest.approx(world.facts["rank margin"], rel=0.3)
     if world.n_observed == world.n_latents:
         assert len(set(np.sign(np.linalg.det(J)))) == 1
@@ -79,7 +81,7 @@ def test_the_facts_hold_at_fresh_points(world: World) -> None:
 
 
 def test_no_two_points_are_folded_together(world: World) -> None:
-    assert world.facts["secant margin"] > RANK_MARGIN
+    assert world.facts["secant margin"] > SECANT_MARGIN
     z, other = world.sample(PROBES, seed=9).z, world.sample(PROBES, seed=10).z
     stretches = []
     for moving in [*np.eye(world.n_latents), np.ones(world.n_latents)]:
@@ -87,7 +89,7 @@ def test_no_two_points_are_folded_together(world: World) -> None:
         far = np.linalg.norm(moved - z, axis=1)
         stretches.append(np.linalg.norm(world.decode(moved) - world.decode(z), axis=1) / far)
     found = np.min(stretches) / np.max(stretches)
-    assert found > RANK_MARGIN / 2
+    assert found > MARGIN / 2
     assert found == pytest.approx(world.facts["secant margin"], rel=0.5)
 
 
@@ -174,10 +176,11 @@ def test_the_nonlinear_part_has_strength_times_the_spread_of_the_linear_part(str
     np.testing.assert_allclose(curved.std(dim=0) / linear.std(dim=0), strength, rtol=0.15)
 
 
-def test_linear_weights_are_of_one_sign_and_size() -> None:
+def test_linear_weights_are_of_one_size_and_mostly_of_one_sign() -> None:
     S = STRUCTURES["random"]
-    J = structured(S, strength=0.0).jacobian(np.zeros((1, 4)))[0]
-    assert ((J[S.dense] > 0.7) & (J[S.dense] < 1.3)).all()
+    J = np.concatenate([structured(S, strength=0.0, seed=s).jacobian(np.zeros((1, 4)))[0][S.dense] for s in range(20)])
+    assert ((np.abs(J) > 0.7) & (np.abs(J) < 1.3)).all()
+    assert (J < 0).mean() == pytest.approx(0.3, abs=0.06)
 
 
 def test_noise_has_the_standard_deviation_it_was_given_and_nothing_to_do_with_the_latents() -> None:
@@ -189,7 +192,6 @@ def test_noise_has_the_standard_deviation_it_was_given_and_nothing_to_do_with_th
     together = np.corrcoef(np.c_[noise, noisy.z], rowvar=False)
     assert np.abs(together[~np.eye(8, dtype=bool)]).max() < 0.04
     np.testing.assert_array_equal(noisy.x, structured(S, noise=0.5).sample(20_000, seed=3).x)
-    assert not np.isclose(noise, noisy.x - structured(S, noise=0.5).sample(20_000, seed=4).x).all()
 
 
 # ---- nothing simple solves it --------------------------------------------------------------------------------

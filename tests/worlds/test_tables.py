@@ -243,6 +243,13 @@ def test_several_arrays_need_a_key_that_names_one(tmp_path: Path) -> None:
     assert "Got arrays none and key None." in refusal(path)
 
 
+def test_a_reader_that_complains_in_several_lines_is_cut_to_the_first(tmp_path: Path) -> None:
+    np.save(tmp_path / "data.npy", np.zeros(1, dtype=[(f"field {i}", "f8") for i in range(1000)]))
+    with pytest.raises(ValueError, match="\n"):
+        np.load(tmp_path / "data.npy")
+    assert "data.npy must be a complete .npy file of numbers. Got: " in refusal(tmp_path / "data.npy")
+
+
 @pytest.mark.parametrize("ending", [".npy", ".npz", ".parquet"])
 def test_files_of_another_kind_are_refused(tmp_path: Path, ending: str) -> None:
     (tmp_path / f"data{ending}").write_text("a,b\n1,2\n")

@@ -59,6 +59,8 @@ def mcc(z: Any, z_hat: Any, *, correlation: str = "pearson", seed: int = 0) -> C
 def _unit(columns: np.ndarray) -> np.ndarray:
     """Centred columns of unit length; a constant column becomes zero, whatever its rounding error."""
     columns = columns.astype(np.float64)
+    largest = np.abs(columns).max(axis=0)
+    columns = columns / np.where(largest > 0, largest, 1)  # any unit of measurement: squares stay in range
     centred = columns - columns.mean(axis=0)
     length = np.linalg.norm(centred, axis=0)
     varies = np.ptp(columns, axis=0) > 0

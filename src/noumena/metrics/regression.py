@@ -56,7 +56,8 @@ def r2(
     else:
         function = kernel_map(source[fit], target[fit])
     residual = ((target[judge] - function(source[judge])) ** 2).mean(axis=0)
-    spread = target[judge].var(axis=0)
-    per_target = np.where(spread > 0, 1 - residual / np.where(spread > 0, spread, 1), 0.0)
+    varies = np.ptp(target[judge], axis=0) > 0
+    spread = np.where(varies, target[judge].var(axis=0), 1)
+    per_target = np.where(varies, 1 - residual / spread, 0.0)
     forgives = Ambiguity("affine" if regressor == "linear" else "any")
     return Regression(float(per_target.mean()), per_target, len(judge), held_out, forgives)

@@ -39,7 +39,7 @@ class PenaltySum(Penalty):
     """A weighted sum of penalties; what ``0.1 * A + B`` makes.
 
     >>> from noumena.penalties import LatentSparsity
-    >>> float((2 * LatentSparsity() + LatentSparsity())(None, torch.ones(1, 2)))
+    >>> float((2 * LatentSparsity() + LatentSparsity())(lambda z: z, torch.ones(1, 2)))
     3.0
     """
 

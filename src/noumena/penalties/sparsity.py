@@ -53,8 +53,8 @@ class DependencySparsity(Penalty):
 
     surrogate: str = "log"
     scale: float = 0.03
-    start: float = 1.0
-    ramp: float = 0.5
+    start: float = 10.0
+    ramp: float = 0.8
     points: int | None = None
 
     needs_scale = True

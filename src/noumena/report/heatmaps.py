@@ -41,8 +41,8 @@ def structure_heatmap(
     last = grid if truth is None else replace(grid, left=grid.right + _GAP)
     panels = [] if truth is None else [_panel(grid, "true", true, 0.75 * true)]
     panels += [_panel(last, "learned", learned, _shade(learned, strength), extra)]
-    panels += [_missing(last, i, j) for i, j in np.argwhere(missing)]
-    panels += [_extra(last, i, j) for i, j in np.argwhere(extra)]
+    panels += [_missing(last, i, j) for i, j in np.argwhere(missing).tolist()]
+    panels += [_extra(last, i, j) for i, j in np.argwhere(extra).tolist()]
     width, counts = max(last.right + 10, least), (int(missing.sum()), int(extra.sum()))
     items = _structure_legend(None if truth is None else counts, shaded=strength is not None)
     words, height = svg.legend(items, 8, last.bottom + 14, width - 16)
@@ -111,7 +111,7 @@ def _panel(grid: Grid, name: str, support: np.ndarray, shade: np.ndarray, extra:
     odd = np.zeros_like(support) if extra is None else extra
     heading = text(grid.left, 16, name, size=13, fill=svg.INK, font_weight="600")
     cells = []
-    for i, j in np.argwhere(support):
+    for i, j in np.argwhere(support).tolist():
         told = svg.hint(f"{grid.rows[i]} depends on {grid.columns[j]}")
         fill, opacity = (svg.OPEN, 0.55 * shade[i, j]) if odd[i, j] else (svg.ACCENT, shade[i, j])
         cells.append(element("rect", told, **grid.cell(i, j), fill=fill, fill_opacity=opacity))

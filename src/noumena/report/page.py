@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from noumena.checks import one_of, require
 
-Cell = str | float | int
+Cell = str | float | int | numbers.Real
 """What a table holds: words or a number."""
 
 _DASHES = frozenset({"", "-", "–", "—"})

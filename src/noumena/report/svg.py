@@ -257,7 +257,7 @@ class Grid:
     def tiles(self, chosen: np.ndarray) -> str:
         """The chosen (rows, columns) cells as one quiet shape."""
         data = ""
-        for i, j in np.argwhere(chosen):
+        for i, j in np.argwhere(chosen).tolist():
             x, y, wide, tall, _ = (number(side) for side in self.cell(i, j).values())
             data += f"M{x} {y}h{wide}v{tall}h-{wide}z"
         return element("path", d=data, fill=TILE) if data else ""

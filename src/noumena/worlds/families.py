@@ -46,7 +46,8 @@ def family(
     if name == "dense":
         return Structure(np.ones((d_x, d_z), dtype=bool))
     if name == "banded":
-        checks.require(1 <= width <= d_z, f"width must be between 1 and {d_z}.", f"{width}")
+        whole = isinstance(width, int) and 1 <= width <= d_z
+        checks.require(whole, f"width must be between 1 and {d_z}.", f"{width}")
         return Structure((j - i) % d_z < width)
     if name == "lack-one":
         checks.require(d_z > 1, "lack-one needs two latents or more.", f"{d_z}")

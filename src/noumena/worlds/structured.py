@@ -1,7 +1,8 @@
 """Structured worlds: ``x_i = a_i·z + strength · MLP_i(z_{I_i})``, each observation a function of its own latents.
 
-Each ``MLP_i`` has one hidden leaky-ReLU(0.2) layer. Linear weights are U(0.7, 1.3) on the whole support, all of one
-sign: with random signs the columns are nearly orthogonal and principal components already solve the world.
+Each ``MLP_i`` has one hidden leaky-ReLU(0.2) layer. Linear weights are U(0.7, 1.3) on the whole support, three in
+ten of them negative: with evenly random signs the columns are nearly orthogonal and principal components already
+solve the world, with one sign for all a square world is nearly singular.
 
 Reference: diverse dictionary learning, Section 5 (synthetic data). Deviations: the paper has d_x = d_z; here
 d_x ≥ d_z. The decoder is verified when built, on ``PROBES`` latent points: the support is exact, the Jacobian has
@@ -25,8 +26,8 @@ from noumena.worlds.world import World
 
 HIDDEN = 16
 SLOPE = 0.2
+NEGATIVE = 0.3
 PROBES = 2000
-RANK_MARGIN = 0.02
 SECANT_MARGIN = 0.1
 SPAN_MARGIN = 0.01
 LEAST_SHARE = 0.15
@@ -52,7 +53,8 @@ class RowNetworks(nn.Module):
             return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
         size = 0.7 + 0.6 * torch.rand(d_x, d_z, generator=generator, dtype=torch.float64)
-        self.register_buffer("linear", mask * size)
+        negative = torch.rand(d_x, d_z, generator=generator, dtype=torch.float64) < NEGATIVE
+        self.register_buffer("linear", mask * size * torch.where(negative, -1.0, 1.0))
         self.register_buffer("inner", mask[:, None, :] * normal(d_x, HIDDEN, d_z))
         self.register_buffer("offset", normal(d_x, HIDDEN))
         self.register_buffer("outer", normal(d_x, HIDDEN))
@@ -84,12 +86,14 @@ def structured(
     law: str | Law = "gaussian",
     strength: float = 0.5,
     noise: float = 0.0,
+    margin: float = 0.02,
     seed: int = 0,
 ) -> World:
     """A world with exactly the given structure, verified when built.
 
     ``strength`` is the spread of each observation's nonlinear part relative to its linear part;
-    ``noise`` the standard deviation of additive Gaussian noise.
+    ``noise`` the standard deviation of additive Gaussian noise; ``margin`` what the smallest singular value of the
+    Jacobian must be, relative to the largest, at every probe.
 
     >>> world = structured(Structure([[1, 0], [1, 1], [0, 1]]), seed=1)
     >>> world.sample(5).x.shape
@@ -101,8 +105,12 @@ def structured(
         "A world must have at least as many observations as latents.",
         f"{structure}",
     )
+    checks.require(
+        bool(structure.dense.any(axis=1).all()), "Every observation of a world must depend on a latent.", "an empty row"
+    )
     checks.number(strength, "strength", minimum=0)
     checks.number(noise, "noise", minimum=0)
+    checks.number(margin, "margin", minimum=0, maximum=1)
     latents = _law(law, structure.n_latents, seed)
     z = latents.draw(PROBES, seeds.generator(seed, "probes"))
     support = torch.as_tensor(structure.dense)
@@ -114,9 +122,11 @@ def structured(
         decoder.take(fresh, ~worthy)
         J = jacobian(decoder, z)
         worthy = _worthy(J, z, decoder(z), support, strength)
+        if not worthy.all():
+            continue
         facts = _facts(J, support) | {"secant margin": _secants(decoder, z)}
         unfolded = facts["orientation kept"] and facts["secant margin"] > SECANT_MARGIN
-        if worthy.all() and unfolded and facts["rank margin"] > RANK_MARGIN:
+        if unfolded and facts["rank margin"] > margin:
             return World(structure, latents, decoder, noise=noise, seed=seed, facts=facts)
     raise InputError(
         f"A world must be injective with a margin, have gradients that span each row and no faint "

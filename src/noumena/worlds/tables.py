@@ -3,7 +3,10 @@ Never unpickles."""
 
 from __future__ import annotations
 
+import csv
+import tokenize
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +15,21 @@ import numpy as np
 from noumena import checks
 from noumena.checks import InputError
 
+MISSING = ("", "na", "nan", "n/a", "null", "none")
 ENDINGS = (".npy", ".npz", ".csv", ".parquet")
+
+
+_DAMAGE = (
+    OSError,
+    ValueError,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    csv.Error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +50,7 @@ def read_table(path: str | Path, *, key: str | None = None) -> Table:
         raw, names = _READERS[path.suffix.lower()](path, key)
     except InputError:
         raise
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except _DAMAGE as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{path.name} must be a complete {path.suffix} file of numbers. Got: {first}.") from error
     try:
@@ -47,7 +64,9 @@ def _npy(path: Path, key: str | None) -> tuple[np.ndarray, None]:
 
 
 def _npz(path: Path, key: str | None) -> tuple[np.ndarray, None]:
-    with np.load(path, allow_pickle=False) as archive:
+    with path.open("rb") as file:
+        archive = np.load(file, allow_pickle=False)
+        checks.require(hasattr(archive, "files"), f"{path.name} must be an archive of arrays.", "a single array")
         checks.require(
             len(archive.files) == 1 or key in archive.files,
             f"{path.name} must hold one array, or --key must name one.",
@@ -57,26 +76,40 @@ def _npz(path: Path, key: str | None) -> tuple[np.ndarray, None]:
 
 
 def _csv(path: Path, key: str | None) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    import pandas as pd
+    """Cells as they stand; the first row is a header when one of its cells is neither a number nor missing."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file, strict=True)
+        rows = [(reader.line_num, row) for row in reader if row]
+    checks.require(len(rows) > 0, f"{path.name} must be a complete .csv file of numbers.", "no rows")
+    width = len(rows[0][1])
+    for line, row in rows:
+        checks.require(
+            len(row) == width, f"Every line of {path.name} must have {width} cells.", f"{len(row)} on line {line}"
+        )
+    named = any(_number(cell) is None for cell in rows[0][1])
+    names = tuple(rows[0][1]) if named else None
+    return _numbers(rows[1:] if named else rows, width, path.name), names
 
-    with path.open() as file:
-        first = file.readline().rstrip("\r\n").split(",")
-    header = None if all(_is_number(cell) for cell in first) else 0
-    _rectangular(path, len(first))
-    frame = pd.read_csv(path, header=header)
-    return frame.to_numpy(), None if header is None else tuple(str(c) for c in frame.columns)
+
+def _numbers(rows: list[tuple[int, list[str]]], width: int, name: str) -> np.ndarray:
+    table = np.empty((len(rows), width))
+    for i, (line, row) in enumerate(rows):
+        for j, cell in enumerate(row):
+            value = _number(cell)
+            if value is None:
+                raise InputError(f"{name} must hold numbers only, below its header. Got {cell[:40]!r} on line {line}.")
+            table[i, j] = value
+    return table
 
 
-def _rectangular(path: Path, width: int) -> None:
-    import csv
-
-    with path.open(newline="") as file:
-        for line, row in enumerate(csv.reader(file), 1):
-            checks.require(
-                not row or len(row) == width,
-                f"Every line of {path.name} must have {width} cells.",
-                f"{len(row)} on line {line}",
-            )
+def _number(cell: str) -> float | None:
+    """A cell's number, NaN when it is missing, ``None`` when it is a word."""
+    if cell.strip().lower() in MISSING:
+        return float("nan")
+    try:
+        return float(cell)
+    except ValueError:
+        return None
 
 
 def _parquet(path: Path, key: str | None) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -84,14 +117,6 @@ def _parquet(path: Path, key: str | None) -> tuple[np.ndarray, tuple[str, ...]]:
 
     frame = pd.read_parquet(path)
     return frame.to_numpy(), tuple(str(c) for c in frame.columns)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 _READERS = {".npy": _npy, ".npz": _npz, ".csv": _csv, ".parquet": _parquet}
