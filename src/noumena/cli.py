@@ -192,7 +192,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
 
     table = Table()
     for name in rows[0]:
-        table.add_column(name, justify="left" if "verdict" in name else "right")
+        table.add_column(name, justify="left" if name.endswith(" is") else "right")
     for row in rows:
         table.add_row(*(f"{v:.3f}" if isinstance(v, float) else str(v) for v in row.values()))
     Console(width=None if sys.stdout.isatty() else 160).print(table)

@@ -76,16 +76,16 @@ class Story:
         """The story as one row of the demo's table; models are chosen by their objective."""
         return {
             "world": self.setting.name,
-            "true gap": self.truth.gap,
-            "verdict on the world": self.truth.answer,
-            "verdict on the fit": self.certificate.answer,
+            "gap": self.truth.gap,
+            "world is": self.truth.answer,
+            "fit is": self.certificate.answer,
             "agreement": self.agreement,
-            "MCC with bias": float(self.scores["with bias"][self.biased.best_]),
-            "MCC without": float(self.scores["without bias"][self.plain.best_]),
-            "MCC x": float(self.scores["x itself"][0]),
-            "MCC PCA": float(self.scores["PCA"][0]),
-            "MCC ICA": float(self.scores["linear ICA"][0]),
-            "structure F1": self.structure_f1,
+            "MCC": float(self.scores["with bias"][self.biased.best_]),
+            "no bias": float(self.scores["without bias"][self.plain.best_]),
+            "x": float(self.scores["x itself"][0]),
+            "PCA": float(self.scores["PCA"][0]),
+            "ICA": float(self.scores["linear ICA"][0]),
+            "F1": self.structure_f1,
         }
 
 

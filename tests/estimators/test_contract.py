@@ -132,6 +132,14 @@ def test_names_of_columns_reach_the_structure_and_the_output():
     assert list(model.set_output(transform="pandas").transform(frame).columns) == ["vae0", "vae1"]
 
 
+def test_a_fit_in_double_precision_is_saved_and_loaded_as_such(tmp_path):
+    model = nm.VAE(training=nm.Training(steps=4, dtype="float64"), random_state=0).fit(data())
+    nm.save(model, tmp_path)
+    again = nm.load(tmp_path)
+    assert again.models_[0].mean.dtype == torch.float64
+    assert np.array_equal(model.transform(data()), again.transform(data()))
+
+
 def test_pipelines_and_grid_search_work():
     grid = GridSearchCV(nm.VAE(training=nm.Training(steps=2), random_state=0), {"training__steps": [1, 3]}, cv=2)
     grid.fit(data())
@@ -170,6 +178,7 @@ def test_a_users_own_builder_must_be_handed_to_load(tmp_path):
         (nm.VAE(), np.full((9, 2), np.nan), "must be finite"),
         (nm.VAE(training=nm.Training(steps=0)), data(), "steps must be"),
         (nm.VAE(training=nm.Training(device="abacus")), data(), "device must be"),
+        (nm.VAE(training=nm.Training(dtype="float8")), data(), "dtype must be"),
         (nm.VAE(decoder=lambda i, o: "net"), data(), "must return a torch module"),
         (nm.Autoencoder(penalty=nm.DependencySparsity()), data(), "vacuous"),
         (nm.Autoencoder(penalty=0.1 * nm.DependencySparsity()), data(), "vacuous"),

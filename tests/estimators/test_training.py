@@ -34,13 +34,22 @@ def parameters(model):
     ids=["vae with penalty", "vae", "autoencoder", "clipped with patience"],
 )
 def test_k_seeds_in_one_program_equal_k_separate_fits(model):
-    training = model.training or nm.Training(steps=60, batch_size=32)
+    training = clone(model.training or nm.Training(steps=60, batch_size=32)).set_params(dtype="float64")
     together = clone(model).set_params(n_models=3, random_state=7, training=training).fit(data())
     for k, seed in enumerate(together.seeds_):
         alone = clone(model).set_params(n_models=1, random_state=seed, training=training).fit(data())
-        assert torch.allclose(parameters(alone.models_[0]), parameters(together.models_[k]), atol=2e-4)
-        assert alone.objectives_[0] == pytest.approx(together.objectives_[k], rel=1e-4)
+        assert torch.allclose(parameters(alone.models_[0]), parameters(together.models_[k]), atol=1e-9)
+        assert alone.objectives_[0] == pytest.approx(together.objectives_[k], rel=1e-9)
         assert alone.stopped_at_[0] == together.stopped_at_[k]
+
+
+def test_in_single_precision_batched_and_separate_fits_differ_by_rounding_only():
+    model = nm.VAE(2, penalty=BIAS, training=nm.Training(steps=60, batch_size=32))
+    together = clone(model).set_params(n_models=3, random_state=7).fit(data())
+    alone = clone(model).set_params(random_state=together.seeds_[1]).fit(data())
+    assert alone.models_[0].mean.dtype == torch.float32
+    assert torch.allclose(parameters(alone.models_[0]), parameters(together.models_[1]), atol=2e-3)
+    assert alone.objectives_[0] == pytest.approx(together.objectives_[1], rel=1e-3)
 
 
 def test_seeds_differ_from_each_other():
@@ -113,6 +122,37 @@ def test_divergence_of_all_models_is_an_error_that_says_what_to_try(tmp_path):
 
     kept = load_file(checkpoint)
     assert all(bool(v.isfinite().all()) for k, v in kept.items() if k.startswith("now."))
+
+
+class Cliff(Objective):
+    """Falls for a while, then leaves the finite numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, x, draws, progress):
+        loss = (self.w * x).square().mean() / (0.0 if 0.5 < progress < 1 else 1.0)
+        return loss, {}
+
+
+def test_all_models_diverging_late_is_still_an_error():
+    rows = Rows(torch.ones(8, 1), torch.ones(8, 1), "")
+    with pytest.raises(nm.DivergenceError, match="by step 6"):
+        train([Cliff()], [0], rows, nm.Training(steps=120, learning_rate=0.01))
+
+
+def test_a_model_that_stopped_before_is_not_called_diverged():
+    rows = Rows(torch.ones(8, 1), torch.ones(8, 1), "")
+
+    class Still(Cliff):
+        def forward(self, x, draws, progress):
+            loss, terms = super().forward(x, draws, progress)
+            return loss + 0 * x.mean() if progress > 0.5 else 0 * loss, terms
+
+    trained = train([Still()], [0], rows, nm.Training(steps=120, patience=2))
+    assert trained.stopped_at[0] < 60
+    assert not trained.diverged[0]
 
 
 class Fragile(Objective):
@@ -216,8 +256,11 @@ def test_sparsity_recovers_a_tiny_world_that_the_plain_model_does_not():
         name: nm.VAE(2, penalty=penalty, n_models=3, training=training, random_state=0).fit(sample.x)
         for name, penalty in {"with": BIAS, "without": None}.items()
     }
-    scores = {name: nm.metrics.mcc(sample.z, fit.transform(sample.x)).score for name, fit in fits.items()}
-    assert scores["with"] > 0.97
-    assert scores["without"] < scores["with"] - 0.05
+    scores = {
+        name: np.array([nm.metrics.mcc(sample.z, z_hat).score for z_hat in fit.transform_all(sample.x)])
+        for name, fit in fits.items()
+    }
+    assert scores["with"].min() > 0.97
+    assert scores["without"].mean() < 0.95
     assert nm.metrics.structure_distance(world.structure, fits["with"].structure_).score == 1.0
     assert nm.certify(fits["with"]).answer == "identified"

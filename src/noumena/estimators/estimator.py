@@ -115,7 +115,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         seed = seeds.seed_of(self.random_state)
         self.seeds_ = [seed + k for k in range(self.n_models)]
         rows, mean, scale = self._rows(array, training, device)
-        models = [self._model(s, array.shape[1], mean, scale).to(device) for s in self.seeds_]
+        models = [self._model(s, array.shape[1], mean, scale).to(rows.train) for s in self.seeds_]
         self._adopt(models, rows, training)
         return self
 
@@ -190,13 +190,13 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _rows(self, array: np.ndarray, training: Training, device: torch.device) -> tuple[Rows, Tensor, Tensor]:
         """Split and standardise. The split depends on the number of rows only, so all seeds share it."""
-        x = torch.as_tensor(array, dtype=torch.float32)
+        x = torch.as_tensor(array, dtype=getattr(torch, training.dtype))
         n = len(x)
         order = torch.randperm(n, generator=seeds.generator(0, "held-out rows", n))
         n_held_out = min(n - 1, max(1, round(training.held_out * n))) if training.held_out > 0 else 0
         kept = x[order[n_held_out:]]
-        mean = kept.mean(dim=0) if self.standardise else torch.zeros(x.shape[1])
-        spread = kept.std(dim=0, correction=0) if self.standardise else torch.ones(x.shape[1])
+        mean = kept.mean(dim=0) if self.standardise else x.new_zeros(x.shape[1])
+        spread = kept.std(dim=0, correction=0) if self.standardise else x.new_ones(x.shape[1])
         scale = torch.where(spread > 0, spread, torch.ones_like(spread))
         standard = ((x - mean) / scale).to(device)
         train_rows = standard[order[n_held_out:]]
@@ -208,7 +208,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             return self._build(n_observed, mean.clone(), scale.clone())
 
     def _fingerprint(self, array: np.ndarray, training: Training) -> str:
-        settings = {k: repr(v) for k, v in self.get_params(deep=False).items() if k not in ("training", "random_state")}
+        described = {k: getattr(v, "__qualname__", repr(v)) for k, v in self.get_params(deep=False).items()}
+        settings = {k: v for k, v in described.items() if k not in ("training", "random_state")}
         facts = [type(self).__name__, settings, repr(training.consequential()), self.seeds_, array.shape]
         digest = hashlib.sha256(json.dumps(facts).encode())
         digest.update(np.ascontiguousarray(array).tobytes())

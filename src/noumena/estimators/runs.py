@@ -90,7 +90,8 @@ def _module(model: Estimator, tensors: dict[str, torch.Tensor], k: int) -> Codec
     blank = torch.zeros(model.n_features_in_)
     module = model._model(model.seeds_[k], model.n_features_in_, blank, torch.ones_like(blank))
     prefix = f"{k}."
-    module.load_state_dict({n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)})
+    state = {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
+    module.to(state["mean"].dtype).load_state_dict(state)
     module.requires_grad_(False).eval()
     return module
 

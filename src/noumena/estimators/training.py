@@ -37,7 +37,9 @@ BLOCK = 32
 LOOKS = 30
 """How often in a fit the held-out objective is read."""
 HELD_OUT_LOOK = 512
-"""Rows of the held-out part used at a look; the final reading uses all."""
+"""Rows of the held-out part used at a look."""
+HELD_OUT_MOST = 4096
+"""Rows of the held-out part used for the final reading: a Jacobian at every row of a large table would not fit."""
 
 
 class Objective(nn.Module):
@@ -58,7 +60,8 @@ class Training(BaseEstimator):
     Parameters: ``steps`` of ``batch_size`` rows with Adam at a peak ``learning_rate`` (one cycle). ``clip`` caps each
     model's gradient norm. A share ``held_out`` of the rows is never trained on; with ``patience``, a model stops
     when its held-out objective has not improved for that many of the 30 looks. ``checkpoint`` names a file that is
-    written every ``checkpoint_seconds`` and resumed from when it exists. ``device`` is a torch device or ``"auto"``.
+    written every ``checkpoint_seconds`` and resumed from when it exists. ``device`` is a torch device or ``"auto"``;
+    ``dtype`` is ``"float32"`` or ``"float64"``.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Training(BaseEstimator):
         patience: int | None = None,
         held_out: float = 0.1,
         device: str = "cpu",
+        dtype: str = "float32",
         checkpoint: str | Path | None = None,
         checkpoint_seconds: float = 30.0,
         verbose: bool = False,
@@ -82,6 +86,7 @@ class Training(BaseEstimator):
         self.patience = patience
         self.held_out = held_out
         self.device = device
+        self.dtype = dtype
         self.checkpoint = checkpoint
         self.checkpoint_seconds = checkpoint_seconds
         self.verbose = verbose
@@ -96,6 +101,7 @@ class Training(BaseEstimator):
         if self.patience is not None:
             checks.count(self.patience, "patience")
         checks.number(self.held_out, "held_out", minimum=0.0, maximum=0.9)
+        checks.one_of(self.dtype, "dtype", ("float32", "float64"))
         checks.number(self.checkpoint_seconds, "checkpoint_seconds", minimum=0)
 
     def torch_device(self) -> torch.device:
@@ -209,7 +215,7 @@ class _Fit:
             if self.step // BLOCK != block:
                 block = self.step // BLOCK
                 each = [self.models[0].draws(BLOCK * B, g) for g in self._generators("draws", block)]
-                draws = {k: torch.stack([d[k] for d in each]).to(self.x.device) for k in each[0]}
+                draws = {k: torch.stack([d[k] for d in each]).to(self.x) for k in each[0]}
             place, turn = self.step % per_epoch, self.step % BLOCK
             rows = order[:, place * B : (place + 1) * B]
             yield self.x[rows], {k: v[:, turn * B : (turn + 1) * B] for k, v in draws.items()}
@@ -243,7 +249,7 @@ class _Fit:
     def _read(self, parameters: State, rows: Tensor) -> dict[str, np.ndarray]:
         """Held-out loss and terms of every model, with the full penalty and the same draws for all."""
         draws = self.models[0].draws(len(rows), seeds.generator(0, "held-out draws"))
-        draws = {k: v.to(rows.device) for k, v in draws.items()}
+        draws = {k: v.to(rows) for k, v in draws.items()}
         with torch.no_grad():
             loss, terms = self._losses(parameters, rows, draws, 1.0, shared=True)
         return {k: v.double().cpu().numpy() for k, v in {"objective": loss, **terms}.items()}
@@ -252,9 +258,9 @@ class _Fit:
         seen = self._read(self.parameters, self.held_out[:HELD_OUT_LOOK])
         objective, training = seen["objective"], loss.double().cpu().numpy()
         self.history.add(self.step, {**seen, "training loss": training})
-        lost = ~(np.isfinite(objective) & np.isfinite(training))
-        self.stopped_at[lost & ~self.diverged & ~self._stopped()] = self.step
+        lost = ~self._stopped() & ~(np.isfinite(objective) & np.isfinite(training))
         self.diverged |= lost
+        self.stopped_at[lost] = self.step
         running = ~self._stopped() & ~self.diverged
         better = running & (objective < self.best_objective)
         self.best_objective[better] = objective[better]
@@ -277,13 +283,13 @@ class _Fit:
     def _finish(self, interrupted: bool) -> Trained:
         if self.checkpoint and not interrupted:
             self._save()
-        if self.diverged.all() and not np.isfinite(self.best_objective).any():
+        if self.diverged.all():
             raise DivergenceError(self._sentence())
         if self.diverged.any():
             warnings.warn(self._sentence(), ConvergenceWarning, stacklevel=5)
         never_read = ~np.isfinite(self.best_objective)
         self._keep(never_read & ~self.diverged)
-        terms = self._read(self.best, self.held_out)
+        terms = self._read(self.best, self.held_out[:HELD_OUT_MOST])
         if not self.history.steps:  # interrupted before the first look
             self.history.add(self.step, {**terms, "training loss": terms["objective"]})
         for k, model in enumerate(self.models):
@@ -311,7 +317,8 @@ class _Fit:
 
     def _save(self) -> None:
         assert self.checkpoint is not None
-        if not any(bool(p.isfinite().flatten(1).all(dim=1).any()) for p in self.parameters.values()):
+        sound = torch.stack([p.detach().isfinite().flatten(1).all(dim=1) for p in self.parameters.values()])
+        if not bool(sound.all(dim=0).any()):
             return  # every model has left the finite numbers: the last good checkpoint stays
         adam = {n: self.optimizer.state[p] for n, p in self.parameters.items() if p in self.optimizer.state}
         Checkpoint(

@@ -185,11 +185,11 @@ def _curve_area(steps: np.ndarray, values: np.ndarray, best: int, names: tuple[s
     seen = values[np.isfinite(values)]
     log = bool((seen > 0).all()) and bool(seen.max() > 10**1.5 * seen.min())
     finite = steps[np.isfinite(steps)]
-    x = Scale(finite.min(), max(finite.max(), finite.min() + 1e-9 + 1e-9 * abs(finite.min())), 58, 408)
+    x = Scale(finite.min(), max(finite.max(), finite.min() + 1e-9 + 1e-9 * abs(finite.min())), 58, 400)
     y = svg.around(seen, height - 48, 54, log=log)
     order = [k for k in range(values.shape[1]) if k != best] + [best]
     lines = [_curve(x(steps), y(values[:, k]), bold=k == best) for k in order]
-    words = text(408, 42, f"bold: best of {len(order)}", text_anchor="end", size=12) if len(order) > 1 else ""
+    words = text(400, 42, f"bold: best of {len(order)}", text_anchor="end", size=12) if len(order) > 1 else ""
     vertical = svg.shorten(names[0], 40) + (" (log)" if log else "")
     labels = text(12, 42, vertical, size=12) + text(233, height - 8, names[1], size=12, text_anchor="middle")
     return _axes(x, y) + "".join(lines) + words + labels
