@@ -26,8 +26,8 @@ def data():
     return nm.worlds.structured(structure, seed=0).sample(10_000).x
 
 
-def estimator(penalty, batch_size, steps, n_models, seed=0):
-    training = nm.Training(steps=steps, batch_size=batch_size)
+def estimator(penalty, batch_size, steps, dtype="float32", *, n_models, seed=0):
+    training = nm.Training(steps=steps, batch_size=batch_size, dtype=dtype)
     return nm.VAE(5, penalty=penalty, n_models=n_models, random_state=seed, training=training)
 
 
@@ -90,6 +90,10 @@ def main(rounds=5, steps=150):
                 f"ratio {ratio[sequential]:.2f}× / {ratio[plain_torch]:.2f}×  "
                 f"largest parameter difference {largest_difference(found[together], found[sequential]):.1e}"
             )
+
+    exact = (BIAS, 256, steps, "float64")
+    difference = largest_difference(together(x, *exact), sequential(x, *exact))
+    print(f"largest parameter difference in double precision, batch 256 with penalty: {difference:.1e}")
 
 
 if __name__ == "__main__":

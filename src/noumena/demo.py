@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from noumena.estimators import VAE, Training
 from noumena.guarantees import Certificate, certify
-from noumena.metrics import mcc, structure_distance
+from noumena.metrics import agreement, mcc, structure_distance
 from noumena.penalties import DependencySparsity
 from noumena.worlds import Sample, World, family, structured
 
@@ -138,15 +137,10 @@ def _story(setting: Setting, world: World, sample: Sample, biased: VAE, plain: V
         plain,
         certificate,
         certify(world),
-        agreement(latents),
+        agreement(latents).score,
         scores,
         distance.score,
     )
-
-
-def agreement(latents: np.ndarray) -> float:
-    """Mean MCC over all pairs of models, (model, batch, latent): 1 when all found the same latents."""
-    return float(np.mean([mcc(a, b).score for a, b in combinations(latents, 2)]))
 
 
 def _baselines(x: np.ndarray) -> dict[str, np.ndarray]:

@@ -36,6 +36,7 @@ def jacobian(
     directions = torch.eye(z.shape[-1], dtype=z.dtype, device=z.device)
 
     def along(direction: Tensor) -> Tensor:
+        """Every row's derivative in one latent direction."""
         value, tangent = jvp(f, (z,), (direction.expand_as(z),))  # pyright: ignore[reportAssignmentType]
         checks.require(
             value.ndim == 2 and value.shape[0] == z.shape[0],

@@ -176,6 +176,7 @@ class _Fit:
     # ---- the loop ----------------------------------------------------------------------------------------
 
     def run(self) -> Trained:
+        """Train from the last checkpoint, or from the start, to the end."""
         self._restore()
         interrupted = False
         saved = -math.inf

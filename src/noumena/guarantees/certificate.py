@@ -109,7 +109,7 @@ class Certificate:
         """The conclusion in one sentence."""
         d_z = self.structure.n_latents
         sure = [t for t in range(d_z) if self._overall(t).answer == "identified"]
-        gap = f"{self.gap}" if self.gap is not None else "at least 1" if self.separates else "unknown"
+        gap = f"{self.gap}" if self.gap is not None else "at least 1" if self.separates else "not shown"
         if len(sure) == d_z:
             model = "these latents" if self.subject == "decoder" else "the true latents"
             return (

@@ -3,5 +3,15 @@
 from noumena.metrics.correlation import Correlation, mcc
 from noumena.metrics.graphs import StructureDistance, structure_distance
 from noumena.metrics.regression import Regression, r2
+from noumena.metrics.stability import Agreement, agreement
 
-__all__ = ["Correlation", "Regression", "StructureDistance", "mcc", "r2", "structure_distance"]
+__all__ = [
+    "Agreement",
+    "Correlation",
+    "Regression",
+    "StructureDistance",
+    "agreement",
+    "mcc",
+    "r2",
+    "structure_distance",
+]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
 
 from noumena.estimators import Estimator
 from noumena.guarantees import Certificate
-from noumena.metrics import mcc
+from noumena.metrics import agreement
 from noumena.report import plots
 from noumena.report.page import Chapter, Figure, Table, Verdict
 
@@ -16,14 +14,14 @@ from noumena.report.page import Chapter, Figure, Table, Verdict
 def model_chapter(model: Estimator, certificate: Certificate) -> Chapter:
     """One fitted model: its structure, its certificate, its training over seeds; no truth needed."""
     S = certificate.structure
-    together = agreement_matrix(model.points_)
+    together = agreement(model.points_)
     figures = [structure_figure(certificate), graph_figure(certificate), curves_figure(model)]
-    if len(together) > 1:
+    if len(model.seeds_) > 1:
         labels = [f"seed {s}" for s in model.seeds_]
         figures.append(
             Figure(
-                plots.correlation_matrix(together, rows=labels, columns=labels),
-                "Do the seeds find the same latents? Mean correlation after matching, for every pair of models. "
+                plots.correlation_matrix(together.matrix, rows=labels, columns=labels),
+                f"Do the seeds find the same latents? MCC of every pair of models, {together.score:.3f} on average. "
                 "Agreement is consistency, not correctness.",
             )
         )
@@ -35,14 +33,6 @@ def model_chapter(model: Estimator, certificate: Certificate) -> Chapter:
         tables=(latents_table(certificate), hypotheses_table(certificate), seeds_table(model)),
         details=str(certificate),
     )
-
-
-def agreement_matrix(latents: np.ndarray) -> np.ndarray:
-    """MCC of every pair of models from their latents of the same rows, (model, batch, latent)."""
-    together = np.eye(len(latents))
-    for a, b in combinations(range(len(latents)), 2):
-        together[a, b] = together[b, a] = mcc(latents[a], latents[b]).score
-    return together
 
 
 def verdict_of(certificate: Certificate) -> Verdict:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from noumena import checks, seeds
 from noumena.checks import InputError
 from noumena.derivatives import jacobian
+from noumena.evidence import shares
 from noumena.structure import Structure
 from noumena.worlds.laws import Law, law
 from noumena.worlds.world import World
@@ -143,8 +144,7 @@ def _law(chosen: str | Law, n_latents: int, seed: int) -> Law:
 
 def _worthy(J: Tensor, z: Tensor, x: Tensor, support: Tensor, strength: float) -> Tensor:
     """Which rows have no faint dependency and gradients that span their support."""
-    share = J.abs().mean(dim=0) * z.std(dim=0)[None, :] / x.std(dim=0)[:, None]
-    clear = torch.where(support, share, torch.inf).amin(dim=1) > LEAST_SHARE
+    clear = torch.where(support, shares(J, z, x), torch.inf).amin(dim=1) > LEAST_SHARE
     spans = torch.tensor([_span(J[:, i, support[i]]) > SPAN_MARGIN for i in range(len(support))])
     return clear & spans if strength > 0 else clear
 
