@@ -254,6 +254,17 @@ def test_entries_near_the_threshold_are_named():
     assert "x1–z2" in clear.evidence
 
 
+def test_a_latent_that_nothing_depends_on_is_named_and_nothing_is_certified():
+    matrix = np.c_[entries(GOOD), np.zeros(8)]
+    points = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
+    certificate = nm.certify(Linear(matrix), at=points)
+    use = next(h for h in certificate.hypotheses if h.name == "every latent is in use")
+    assert (use.answer, "z3" in use.evidence) == ("fails", True)
+    assert certificate.answer != "identified"
+    used = next(h for h in nm.certify(Linear(entries(GOOD)), at=POINTS).hypotheses if h.name == use.name)
+    assert used.answer == "supported"
+
+
 def test_data_that_are_not_explained_are_not_certified():
     world = nm.worlds.structured(nm.Structure(GOOD), law="unit gaussian", seed=1)
     x = world.sample(300).x

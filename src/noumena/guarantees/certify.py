@@ -82,7 +82,7 @@ def _certify_model(model: Estimator, threshold: float | None) -> Certificate:
 def _certify_decoder(decoder: Callable, points: torch.Tensor, S: Structure, explained: Hypothesis) -> Certificate:
     J = _precise_jacobian(decoder, points[:POINTS].detach())
     gap, at_points = _gap_at_points(J * S.dense, S)
-    known = (explained, _support_is_clear(S), at_points, _more_observations(S))
+    known = (explained, _support_is_clear(S), _all_in_use(S), at_points, _more_observations(S))
     if S.n_observed == S.n_latents:
         return _conclude("decoder", S, None, known, _square(S), separates=False)
     return _conclude("decoder", S, gap, known, competitors(S))
@@ -166,6 +166,16 @@ def _support_is_clear(S: Structure) -> Hypothesis:
     shown = ", ".join(f"{S.observed[i]}–{S.latent[j]}" for i, j in near[:6])
     more = f" and {len(near) - 6} more" if len(near) > 6 else ""
     return Hypothesis("the structure is read off clearly", "unknown", f"{sentence}; could flip: {shown}{more}")
+
+
+def _all_in_use(S: Structure) -> Hypothesis:
+    evidence = S.evidence
+    assert evidence is not None
+    name, strongest = "every latent is in use", evidence.strength.max(axis=0)
+    silent = [S.latent[j] for j in np.flatnonzero(strongest <= evidence.threshold)]
+    if silent:
+        return Hypothesis(name, "fails", f"nothing depends on {', '.join(silent)}; fit fewer latents")
+    return Hypothesis(name, "supported", f"the faintest moves an observation by {strongest.min():.2f} of its spread")
 
 
 def _more_observations(S: Structure) -> Hypothesis:
