@@ -35,7 +35,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/many_seeds.py
 
 docs: $(VENV)/.dev
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "The site is in site/index.html"
 
 clean:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import noumena as nm
 from noumena.guarantees import competitors
-from noumena.guarantees.certificate import Certificate
+from noumena.guarantees.certificate import Certificate, Hypothesis
 from noumena.occam import Gap, generic_gap
 
 GOOD = np.array([[1, 0]] * 3 + [[1, 1]] * 2 + [[0, 1]] * 3, dtype=bool)
@@ -273,6 +273,30 @@ def test_data_that_are_not_explained_are_not_certified():
     assert certificate.answer != "identified"
     explained = next(h for h in certificate.hypotheses if h.name == "the data are explained")
     assert explained.answer == "fails"
+
+
+def test_a_failing_premise_also_takes_back_the_blocks_of_a_gap_of_zero():
+    pair = np.array([[1, 1], [1, 1], [1, 0], [0, 1]], dtype=bool)
+    S = nm.Structure(np.block([[pair, np.zeros((4, 2), bool)], [np.zeros((8, 2), bool), GOOD]]))
+    gap = generic_gap(S.dense)
+    sound = Certificate("structure", S, gap, False, (), (), ())
+    broken = Certificate("structure", S, gap, False, (Hypothesis("explained", "fails", "no"),), (), ())
+    assert sound.verdict("z3", "z1").answer == "identified"
+    assert broken.verdict("z3", "z1").answer == "open"
+    assert "explained" in broken.headline
+
+
+def test_a_plain_function_around_a_single_precision_network_can_be_certified():
+    net = Linear(entries(GOOD))
+    certificate = nm.certify(lambda z: 2 * net(z), at=POINTS.numpy())
+    assert certificate.answer == "identified"
+
+
+def test_a_world_built_by_hand_says_that_injectivity_is_unknown():
+    matrix = torch.as_tensor(entries(GOOD))
+    world = nm.worlds.World(nm.Structure(GOOD), nm.worlds.law("unit gaussian", 2), lambda z: z @ matrix.T)
+    answers = {h.name: h.answer for h in nm.certify(world).hypotheses}
+    assert answers["g is invertible"] == "unknown"
 
 
 @pytest.mark.parametrize(("value", "separates"), list(product((-1, 0, 1), (False,))))

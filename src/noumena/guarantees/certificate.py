@@ -19,7 +19,7 @@ from noumena.occam import Gap
 from noumena.structure import Structure
 
 ANSWERS = ("holds", "supported", "fails", "unknown")
-VERDICTS = ("identified", "not identified", "open")
+POSITIVE_GAP = "the Occam gap is positive"
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,11 @@ class Certificate:
         """The Occam gap; ``None`` where only the polynomial test was possible."""
         return None if self.occam is None else self.occam.value
 
+    @property
+    def broken_premises(self) -> tuple[str, ...]:
+        """Hypotheses other than the gap's that fail; with one of them nothing is proved."""
+        return tuple(h.name for h in self.hypotheses if h.answer == "fails" and h.name != POSITIVE_GAP)
+
     def verdict(self, t: str | int, r: str | int | None = None) -> Verdict:
         """The answer for the pair (t, r), or for latent ``t`` against all others."""
         t = self.structure.index(t)
@@ -79,6 +84,8 @@ class Certificate:
         rival = self.competitor(t, r)
         if rival is not None:
             return Verdict("not identified", f"a competitor exists, {rival.sentence}", rival)
+        if self.broken_premises:
+            return Verdict("open", f"nothing is proved while this fails: {', '.join(self.broken_premises)}")
         return Verdict("open", "the Occam gap does not separate them and no competitor is known")
 
     def competitor(self, t: str | int, r: str | int) -> Competitor | None:
@@ -117,7 +124,8 @@ class Certificate:
                 f"with no more than {len(self.structure)} dependencies has {model}."
             )
         named = ", ".join(self.structure.latent[t] for t in sure) or "none"
-        return f"{self.answer.capitalize()} (Occam gap {gap}): of {d_z} latents, pinned down: {named}."
+        why = f"fails: {', '.join(self.broken_premises)}" if self.broken_premises else f"Occam gap {gap}"
+        return f"{self.answer.capitalize()} ({why}): of {d_z} latents, pinned down: {named}."
 
     def __str__(self) -> str:
         lines = [f"Certificate of a {self.subject}: {self.structure}", self.headline, ""]
@@ -170,6 +178,8 @@ class Certificate:
     @cached_property
     def _proved_blocks(self) -> Blocks:
         d_z = self.structure.n_latents
+        if self.broken_premises:
+            return (tuple(range(d_z)),)
         if self.separates:
             return tuple((t,) for t in range(d_z))
         if self.occam is not None and self.occam.value == 0:

@@ -12,7 +12,7 @@ import torch
 from noumena import checks
 from noumena.derivatives import jacobian
 from noumena.estimators import Estimator
-from noumena.guarantees.certificate import Certificate, Hypothesis
+from noumena.guarantees.certificate import POSITIVE_GAP, Certificate, Hypothesis
 from noumena.guarantees.witness import Competitor, competitors
 from noumena.occam import Gap, generic_gap, hall_surplus, point_gap
 from noumena.structure import Structure
@@ -43,7 +43,8 @@ def certify(subject: Any, *, at: Any = None, threshold: float | None = None) -> 
         return _certify_structure(subject)
     if callable(subject):
         checks.require(at is not None, "certify(decoder) must be given latent points, at=z.", "at=None")
-        points = torch.as_tensor(checks.table(at, "at", min_rows=2)) if not isinstance(at, torch.Tensor) else at
+        points = at if isinstance(at, torch.Tensor) else torch.as_tensor(checks.table(at, "at", min_rows=2))
+        points = points if isinstance(at, torch.Tensor) else points.to(torch.get_default_dtype())
         structure = Structure.from_decoder(subject, points, threshold=threshold)
         return _certify_decoder(subject, points, structure, _explained(None))
     if isinstance(subject, str) or hasattr(subject, "__fspath__"):
@@ -61,12 +62,7 @@ def _certify_structure(S: Structure) -> Certificate:
 def _certify_world(world: World) -> Certificate:
     z = world.latents(POINTS)
     gap, evidence = _gap_at_points(world.jacobian(z).numpy(), world.structure)
-    facts = Hypothesis(
-        "g is invertible",
-        "supported",
-        f"on samples, smallest/largest singular value of the Jacobian ≥ {world.facts['rank margin']:.3f} and "
-        f"smallest/largest stretch between points ≥ {world.facts['secant margin']:.3f}",
-    )
+    facts = _invertible(world)
     same_size = Hypothesis("the other model is no denser", "unknown", "this is what the dependency penalty asks for")
     return _conclude("world", world.structure, gap, (evidence, facts, same_size), competitors(world.structure))
 
@@ -83,43 +79,43 @@ def _certify_decoder(decoder: Callable, points: torch.Tensor, S: Structure, expl
     J = _precise_jacobian(decoder, points[:POINTS].detach())
     gap, at_points = _gap_at_points(J * S.dense, S)
     known = (explained, _support_is_clear(S), _all_in_use(S), at_points, _more_observations(S))
-    if S.n_observed == S.n_latents:
-        return _conclude("decoder", S, None, known, _square(S), separates=False)
-    return _conclude("decoder", S, gap, known, competitors(S))
+    rivals = _square(S) if S.n_observed == S.n_latents else competitors(S)
+    return _conclude("decoder", S, gap, known, rivals)
 
 
 def _precise_jacobian(decoder: Callable, points: torch.Tensor) -> np.ndarray:
     """The Jacobian in double precision, for counting what cancels; a module is copied, never changed."""
     if isinstance(decoder, torch.nn.Module):
-        decoder = deepcopy(decoder).double()
-    return jacobian(decoder, points.double()).detach().cpu().numpy()
+        decoder, points = deepcopy(decoder).double(), points.double()
+    return jacobian(decoder, points).detach().double().cpu().numpy()
 
 
 def _conclude(
-    subject: str,
-    S: Structure,
-    gap: Gap | None,
-    hypotheses: tuple[Hypothesis, ...],
-    rivals: tuple[Competitor, ...],
-    *,
-    separates: bool | None = None,
+    subject: str, S: Structure, gap: Gap | None, hypotheses: tuple[Hypothesis, ...], rivals: tuple[Competitor, ...]
 ) -> Certificate:
-    if separates is None:
-        separates = gap.value > 0 if gap is not None else hall_surplus(S.dense)
-    answer = Hypothesis(
-        "the Occam gap is positive", "holds" if separates else "fails", _gap_sentence(S, gap, separates)
+    separates = gap.value > 0 if gap is not None else hall_surplus(S.dense)
+    positive = Hypothesis(POSITIVE_GAP, "holds" if separates else "fails", _gap_sentence(S, gap, separates))
+    premises = {
+        "structure": ("the other model has no more dependencies than this structure",),
+        "world": ("the other model has no more dependencies than this world",),
+        "decoder": (
+            "the data are explained: what is not reconstructed is not certified",
+            "Occam: the world is no denser than this model",
+        ),
+    }
+    rests_on = ("equivalence: the other model gives the same observations", *premises[subject])
+    return Certificate(subject, S, gap, separates, (positive, *hypotheses), rests_on, rivals)
+
+
+def _invertible(world: World) -> Hypothesis:
+    rank, secant = world.facts.get("rank margin"), world.facts.get("secant margin")
+    if rank is None or secant is None:
+        return Hypothesis("g is invertible", "unknown", "the world was built without checking it")
+    evidence = (
+        f"on samples, smallest/largest singular value of the Jacobian ≥ {rank:.3f} and smallest/largest stretch "
+        f"between points ≥ {secant:.3f}"
     )
-    rests = ["equivalence: the other model gives the same observations"]
-    if subject == "decoder":
-        rests += ["the data are explained: what is not reconstructed is not certified",
-                  "Occam: the world is no denser than this model"]  # fmt: skip
-    else:
-        rests += ["the other model has no more dependencies than this structure"]
-    if not any(h.answer == "fails" for h in hypotheses) or not separates:
-        return Certificate(subject, S, gap, separates, (answer, *hypotheses), tuple(rests), rivals)
-    failing = [h.name for h in hypotheses if h.answer == "fails"]
-    rests.append(f"failing hypotheses that must be mended first: {', '.join(failing)}")
-    return Certificate(subject, S, gap, False, (answer, *hypotheses), tuple(rests), rivals)
+    return Hypothesis("g is invertible", "supported", evidence)
 
 
 def _gap_sentence(S: Structure, gap: Gap | None, separates: bool) -> str:
