@@ -76,6 +76,10 @@ def test_training_reduces_the_objective_and_records_every_term():
     assert len(frame) == len(model.history_.steps) * 2 * len(model.history_.values)
 
 
+class Dies(Exception):
+    pass
+
+
 class Valley(Objective):
     """A loss whose held-out value falls, then rises: ``w`` walks from 0 to the training optimum 1 past 0.5."""
 
@@ -98,6 +102,50 @@ def test_the_best_held_out_look_is_kept_even_when_training_goes_past_it():
     trained = walk()
     assert float(trained.models[0].w) == pytest.approx(0.5, abs=0.15)
     assert trained.stopped_at[0] == 600
+
+
+def test_a_resumed_fit_remembers_the_best_look_before_it_was_killed(tmp_path, monkeypatch):
+    save = loop._Fit._save
+
+    def save_then_die(fit):
+        save(fit)
+        if fit.step == 500:
+            raise Dies
+
+    monkeypatch.setattr(loop._Fit, "_save", save_then_die)
+    settings = {"checkpoint": tmp_path / "state", "checkpoint_seconds": 0}
+    with pytest.raises(Dies):
+        walk(**settings)
+    monkeypatch.setattr(loop._Fit, "_save", save)
+    assert float(walk(**settings).models[0].w) == float(walk().models[0].w)
+
+
+class Noisy(Objective):
+    """Has a draw per row."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.ones(1))
+
+    def draws(self, rows, generator):
+        return {"noise": torch.randn(rows, 1, generator=generator)}
+
+    def forward(self, x, draws, progress):
+        return (self.w * x + draws["noise"]).square().mean(), {}
+
+
+def test_every_epoch_sees_every_row_once_in_a_new_order_with_new_draws():
+    rows = Rows(torch.arange(40.0)[:, None], torch.ones(4, 1), "")
+    fit = loop._Fit([Noisy(), Noisy()], [0, 1], rows, nm.Training(steps=80, batch_size=4))
+    seen, noise = [], []
+    for x, draws in fit._batches():
+        seen.append(x[..., 0])
+        noise.append(draws["noise"])
+        fit.step += 1
+    epochs = torch.stack(seen).reshape(8, 10, 2, 4).permute(0, 2, 1, 3).reshape(8, 2, 40)
+    assert bool((epochs.sort(dim=-1).values == torch.arange(40.0)).all())
+    assert len({tuple(order.tolist()) for order in epochs.reshape(16, 40)}) == 16
+    assert torch.stack(noise).unique().numel() == 80 * 2 * 4
 
 
 def test_patience_stops_a_model_early():
@@ -200,10 +248,6 @@ def test_ctrl_c_keeps_the_best_models_so_far():
     assert trained.interrupted
     assert 100 < trained.stopped_at[0] < 150
     assert trained.objectives[0] < 0.9
-
-
-class Dies(Exception):
-    pass
 
 
 @pytest.mark.parametrize("when", [1, 37, 95])

@@ -61,6 +61,18 @@ def test_with_as_many_observations_as_latents_the_observations_compete():
     assert not any(c.kind == "observations" for c in competitors(nm.worlds.family("dense", 3, 4)))
 
 
+def test_the_observations_carry_only_what_every_observation_that_can_stand_for_a_latent_carries():
+    assert not any(c.kind == "observations" for c in competitors(nm.worlds.family("lack-one", 4)))
+
+
+def test_with_a_negative_gap_nothing_is_proved_not_even_far_away():
+    nested = np.array([[1, 1], [0, 1], [0, 1]], dtype=bool)
+    S = nm.Structure(np.block([[nested, np.zeros((3, 2), bool)], [np.zeros((8, 2), bool), GOOD]]))
+    certificate = nm.certify(S)
+    assert certificate.gap == -1
+    assert certificate.verdict("z3", "z1").answer == "open"
+
+
 @pytest.mark.parametrize("name", ["dense", "banded", "lack-one", "triangular"])
 def test_no_family_with_as_many_observations_as_latents_is_identified(name):
     certificate = nm.certify(nm.worlds.family(name, 4))
