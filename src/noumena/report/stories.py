@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from noumena.ambiguity import align
 from noumena.demo import JUDGED_ROWS, Story
 from noumena.metrics import mcc, structure_distance
 from noumena.report import plots
@@ -79,11 +78,7 @@ def _structures(story: Story) -> Figure:
 
 
 def _scores(story: Story) -> Figure:
-    marked = {
-        "with bias": float(story.scores["with bias"][story.biased.best_]),
-        "without bias": float(story.scores["without bias"][story.plain.best_]),
-        **{name: float(story.scores[name][0]) for name in ("x itself", "PCA", "linear ICA")},
-    }
+    marked = {name: float(values[_chosen(story, name)]) for name, values in story.scores.items()}
     svg = plots.dots({k: v.tolist() for k, v in story.scores.items()}, x_label="MCC with the truth", marked=marked)
     return Figure(
         svg, "Every seed against the truth; the bold one was chosen by its objective. Baselines need no training."
@@ -102,11 +97,8 @@ def _correlations(story: Story) -> Figure:
 
 def _pairs(story: Story) -> Figure:
     z, z_hat = story.sample.z[:JUDGED_ROWS], story.biased.transform(story.sample.x[:JUDGED_ROWS])
-    score = mcc(z, z_hat)
-    matched = z_hat[:, score.permutation]
-    signs = np.sign((matched - matched.mean(axis=0)).T @ (z - z.mean(axis=0))).diagonal()
-    svg = plots.scatter_pairs(z, matched * signs, names=story.world.structure.latent)
-    return Figure(svg, "Each true latent against the learned one that stands for it.")
+    svg = plots.scatter_pairs(z, align(z, z_hat).aligned, names=story.world.structure.latent)
+    return Figure(svg, "Each true latent against the learned one that stands for it, up to order and scale.")
 
 
 def _scores_table(story: Story) -> Table:
