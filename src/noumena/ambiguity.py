@@ -4,7 +4,7 @@ A certificate concludes with an ``Ambiguity``; ``align(z, z_hat, up_to=ambiguity
 measures the rest. Two chains order the groups::
 
     permutation ⊂ signed permutation ⊂ permutation+scaling ⊂ element-wise ⊂ block-wise ⊂ any
-                  signed permutation ⊂ rigid ⊂ similarity ⊂ affine ⊂ any
+                  signed permutation ⊂ rigid ⊂ similarity ⊂ affine ⊂ affine within components ⊂ any
 
 ``permutation+scaling`` includes a shift per latent, ``rigid`` and above a translation, as means are never
 identified by correlation-type scores.
@@ -31,6 +31,7 @@ GROUPS = (
     "rigid",
     "similarity",
     "affine",
+    "affine within components",
     "any",
 )
 _JUST_ABOVE = {
@@ -41,7 +42,8 @@ _JUST_ABOVE = {
     "block-wise": ("any",),
     "rigid": ("similarity",),
     "similarity": ("affine",),
-    "affine": ("any",),
+    "affine": ("affine within components",),
+    "affine within components": ("any",),
     "any": (),
 }
 
@@ -112,6 +114,11 @@ def align(z: Any, z_hat: Any, *, up_to: str | Ambiguity = "permutation+scaling")
     checks.same_batch(z, z_hat)
     up_to = up_to if isinstance(up_to, Ambiguity) else Ambiguity(up_to)
     checks.require(up_to.group != "any", "align must have something left to measure.", "the group of any maps")
+    checks.require(
+        up_to.group != "affine within components",
+        "align must be given the rows of one component at a time, up to 'affine'.",
+        f"{up_to.group!r} for all rows",
+    )
     if up_to.group in ("permutation", "signed permutation", "rigid", "similarity"):
         checks.require(
             z.shape[1] == z_hat.shape[1],

@@ -13,25 +13,12 @@ from functools import cached_property
 from typing import Any
 
 from noumena.ambiguity import Ambiguity, Blocks
-from noumena.checks import one_of
+from noumena.guarantees.theorem import Hypothesis
 from noumena.guarantees.witness import Competitor
 from noumena.occam import Gap
 from noumena.structure import Structure
 
-ANSWERS = ("holds", "supported", "fails", "unknown")
 POSITIVE_GAP = "the Occam gap is positive"
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """One premise of a theorem: does it hold, and how do we know."""
-
-    name: str
-    answer: str
-    evidence: str
-
-    def __post_init__(self) -> None:
-        one_of(self.answer, "A hypothesis' answer", ANSWERS)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import torch
 from noumena import checks
 from noumena.derivatives import jacobian
 from noumena.estimators import Estimator
-from noumena.guarantees.certificate import POSITIVE_GAP, Certificate, Hypothesis
+from noumena.guarantees.certificate import POSITIVE_GAP, Certificate
+from noumena.guarantees.theorem import Hypothesis
 from noumena.guarantees.witness import Competitor, competitors
 from noumena.occam import Gap, generic_gap, hall_surplus, point_gap
 from noumena.structure import Structure
