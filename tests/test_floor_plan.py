@@ -6,11 +6,24 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "noumena"
-FOUNDATIONS = {"checks", "seeds", "threads", "derivatives", "evidence", "structure", "occam", "ambiguity"}
+FOUNDATIONS = {
+    "checks",
+    "seeds",
+    "threads",
+    "derivatives",
+    "evidence",
+    "structure",
+    "occam",
+    "surplus",
+    "ambiguity",
+    "queries",
+}
 MAY_IMPORT = {
     "checks": set(),
     "threads": set(),
     "occam": set(),
+    "surplus": set(),
+    "queries": {"checks", "structure"},
     "seeds": {"checks"},
     "derivatives": {"checks"},
     "ambiguity": {"checks"},

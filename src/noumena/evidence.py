@@ -70,7 +70,7 @@ def shares(
     return J.abs().mean(dim=0) * z.std(dim=0)[None, :] / spread[:, None]
 
 
-def widest_gap(strength: np.ndarray, *, lowest: float = 0.01, highest: float = 0.3) -> float:
+def widest_gap(strength: np.ndarray, *, lowest: float = 0.03, highest: float = 0.2) -> float:
     """The line through the widest gap, on a log scale, of the sorted strengths between two bounds.
 
     >>> round(widest_gap(np.array([0.9, 0.8, 0.5, 0.02, 0.001])), 2)

@@ -6,7 +6,7 @@ is the smallest cost. A positive gap means that the given columns are the unique
 that explains the data with no more dependencies has these latents, up to order and element-wise maps.
 
 ``generic_gap`` reads it off a support, assuming entries that do not cancel by accident; ``point_gap`` computes
-it from the numbers of one Jacobian; ``hall_surplus`` is a polynomial test that never says yes wrongly.
+it from the numbers of one Jacobian; ``noumena.surplus`` has the polynomial tests for more latents than that.
 
 Proofs in one line each. *Generic:* rows ``R`` can be cancelled by a ``c`` with full support on ``T`` iff every
 ``R' ⊆ R`` meets at least ``|R'| + 1`` members of ``T`` (then no coordinate of ``c`` is forced to zero); such sets are
@@ -152,33 +152,3 @@ def _gap(costs: dict[tuple[int, ...], int]) -> Gap:
     return Gap(value, exchange, tuple(T for T, cost in costs.items() if cost <= 0))
 
 
-def hall_surplus(support: np.ndarray) -> bool:
-    """A polynomial sufficient test for a positive generic gap; it never says yes wrongly.
-
-    For every latent ``r``, any set ``Q`` of other latents no heavier than ``r`` must own at least ``|Q| + 1``
-    rows outside ``col(r)``; checked by a matching with each member doubled in turn.
-
-    >>> hall_surplus(np.array([[1, 0], [1, 0], [1, 1], [0, 1], [0, 1]])), hall_surplus(np.eye(2)[[0, 1, 1]] > 0)
-    (True, False)
-    """
-    weight = support.sum(axis=0)
-    for r in range(support.shape[1]):
-        outside = np.flatnonzero(~support[:, r].astype(bool))
-        others = [q for q in range(support.shape[1]) if q != r and weight[q] <= weight[r]]
-        rows = {q: [int(i) for i in outside if support[i, q]] for q in others}
-        owner: dict[int, int] = {}
-        if not all(_augment(q, rows, owner, set()) for q in others):
-            return False
-        if not all(_augment(q, rows, dict(owner), set()) for q in others):
-            return False
-    return True
-
-
-def _augment(q: int, rows: dict[int, list[int]], owner: dict[int, int], seen: set[int]) -> bool:
-    for i in rows[q]:
-        if i not in seen:
-            seen.add(i)
-            if i not in owner or _augment(owner[i], rows, owner, seen):
-                owner[i] = q
-                return True
-    return False

@@ -246,6 +246,35 @@ class Structure:
         """``col(j)``: the rows that depend on a latent."""
         return frozenset(int(i) for i in self._columns.indices[self._span(self.index(latent))])
 
+    def genus(self, *groups: Iterable[str | int]) -> LatentSet:
+        """What groups of observations share, ``∩ I_K``.
+
+        >>> Structure([[1, 1, 0], [0, 1, 1]]).genus(["x1"], ["x2"])
+        LatentSet(z2)
+        """
+        checks.require(len(groups) > 0, "A genus must be of one group of observations or more.", "none")
+        shared = self.of(*groups[0])
+        for group in groups[1:]:
+            shared = shared & self.of(*group)
+        return shared
+
+    def differentia(self, group: Iterable[str | int], *others: Iterable[str | int]) -> LatentSet:
+        """What sets a group of observations apart, ``I_K`` without every other group's latents.
+
+        >>> Structure([[1, 1, 0], [0, 1, 1]]).differentia(["x1"], ["x2"])
+        LatentSet(z1)
+        """
+        own = self.of(*group)
+        for other in others:
+            own = own - self.of(*other)
+        return own
+
+    @cached_property
+    def shared(self) -> sparse.csr_array:
+        """``|col(t) ∩ col(r)|`` for every pair of latents that share an observation, sparse."""
+        counts = self.support.astype(np.int32)
+        return sparse.csr_array(counts.T @ counts)
+
     @cached_property
     def order(self) -> sparse.csr_array:
         """The preorder ``order[t, r]``: ``col(t) ⊆ col(r)``, as a sparse boolean matrix.
@@ -254,8 +283,7 @@ class Structure:
         array([[1, 1],
                [0, 1]])
         """
-        counts = self.support.astype(np.int32)
-        shared = sparse.csr_array(counts.T @ counts)
+        shared = self.shared
         t = np.repeat(np.arange(self.n_latents), np.diff(shared.indptr))
         kept = shared.data == self.weights[t]
         coordinates = (t[kept], shared.indices[kept])

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noumena import occam
-from noumena.occam import Gap, generic_gap, hall_surplus, point_gap
+from noumena.occam import Gap, generic_gap, point_gap
+from noumena.surplus import hall_surplus
 
 Cheapest = tuple[int, tuple[int, ...], np.ndarray]
 

@@ -1,7 +1,6 @@
 """Certificates: a world built to satisfy the theorem gets it, and breaking one hypothesis loses it for that reason."""
 
 import json
-from itertools import product
 
 import numpy as np
 import pytest
@@ -10,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import noumena as nm
-from noumena.guarantees import competitors
-from noumena.guarantees.certificate import Certificate, Hypothesis
+from noumena.guarantees import Certificate, Hypothesis, Rivals
 from noumena.occam import Gap, generic_gap
 
 GOOD = np.array([[1, 0]] * 3 + [[1, 1]] * 2 + [[0, 1]] * 3, dtype=bool)
@@ -51,18 +49,18 @@ def test_a_nested_column_is_not_identified_and_the_shear_is_named():
 
 def test_a_substitution_is_named_with_the_observation_and_the_saving():
     support = np.array([[1, 1], [1, 0], [0, 1]], dtype=bool)
-    found = [c for c in competitors(nm.Structure(support)) if c.kind == "substitution"]
-    assert {(c.latent, c.observation, c.change) for c in found} == {(0, 0, 0), (1, 0, 0)}
+    found = [c for c in Rivals(nm.Structure(support)) if c.kind == "substitution"]
+    assert {(c.latent, c.rows[0], c.change) for c in found} == {(0, 0, 0), (1, 0, 0)}
 
 
 def test_with_as_many_observations_as_latents_the_observations_compete():
-    rivals = [c for c in competitors(nm.worlds.family("dense", 3)) if c.kind == "observations"]
+    rivals = [c for c in Rivals(nm.worlds.family("dense", 3)) if c.kind == "observations"]
     assert [(c.latent, c.carries, c.change) for c in rivals] == [(0, (1, 2), -6), (1, (0, 2), -6), (2, (0, 1), -6)]
-    assert not any(c.kind == "observations" for c in competitors(nm.worlds.family("dense", 3, 4)))
+    assert not any(c.kind == "observations" for c in Rivals(nm.worlds.family("dense", 3, 4)))
 
 
 def test_the_observations_carry_only_what_every_observation_that_can_stand_for_a_latent_carries():
-    assert not any(c.kind == "observations" for c in competitors(nm.worlds.family("lack-one", 4)))
+    assert not any(c.kind == "observations" for c in Rivals(nm.worlds.family("lack-one", 4)))
 
 
 def test_with_a_negative_gap_nothing_is_proved_not_even_far_away():
@@ -104,7 +102,8 @@ def test_beyond_eight_latents_the_polynomial_test_speaks():
     certificate = nm.certify(nm.Structure(support))
     assert certificate.gap is None
     assert certificate.answer == "identified"
-    assert "at least 1" in certificate.headline
+    assert certificate.bound >= 1
+    assert f"at least {certificate.bound}" in certificate.headline
 
 
 def test_a_single_latent_is_identified():
@@ -116,7 +115,7 @@ def test_a_single_latent_is_identified():
 def test_identified_and_competitor_never_meet(support):
     S = nm.Structure(support)
     certificate = nm.certify(S)
-    for rival in competitors(S):
+    for rival in Rivals(S):
         for r in rival.carries:
             assert certificate.verdict(rival.latent, r).answer == "not identified"
             assert rival.change <= 0
@@ -126,8 +125,8 @@ def test_identified_and_competitor_never_meet(support):
 @settings(max_examples=100, deadline=None)
 def test_the_change_of_a_substitution_is_what_rebuilding_the_support_gives(support):
     S = nm.Structure(support)
-    for rival in (c for c in competitors(S) if c.kind == "substitution"):
-        i, t = rival.observation, rival.latent
+    for rival in (c for c in Rivals(S) if c.kind == "substitution"):
+        i, t = rival.rows[0], rival.latent
         rebuilt = support.copy()
         for k in np.flatnonzero(support[:, t]):
             rebuilt[k] |= support[i]
@@ -138,7 +137,7 @@ def test_the_change_of_a_substitution_is_what_rebuilding_the_support_gives(suppo
 
 def test_a_shear_gives_the_same_data_with_the_same_support():
     world = nm.worlds.structured(nm.Structure([[1, 1], [0, 1], [0, 1], [1, 1]]), seed=0)
-    rival = next(c for c in competitors(world.structure) if c.kind == "shear")
+    rival = next(c for c in Rivals(world.structure) if c.kind == "shear")
     t, r = rival.latent, rival.carries[0]
     z = world.latents(50)
     shifted = z.clone()
@@ -291,8 +290,8 @@ def test_a_failing_premise_also_takes_back_the_blocks_of_a_gap_of_zero():
     pair = np.array([[1, 1], [1, 1], [1, 0], [0, 1]], dtype=bool)
     S = nm.Structure(np.block([[pair, np.zeros((4, 2), bool)], [np.zeros((8, 2), bool), GOOD]]))
     gap = generic_gap(S.dense)
-    sound = Certificate("structure", S, gap, False, (), (), ())
-    broken = Certificate("structure", S, gap, False, (Hypothesis("explained", "fails", "no"),), (), ())
+    sound = Certificate("structure", S, gap, 0, (), (), Rivals(S))
+    broken = Certificate("structure", S, gap, 0, (Hypothesis("explained", "fails", "no"),), (), Rivals(S))
     assert sound.verdict("z3", "z1").answer == "identified"
     assert broken.verdict("z3", "z1").answer == "open"
     assert "explained" in broken.headline
@@ -311,9 +310,9 @@ def test_a_world_built_by_hand_says_that_injectivity_is_unknown():
     assert answers["g is invertible"] == "unknown"
 
 
-@pytest.mark.parametrize(("value", "separates"), list(product((-1, 0, 1), (False,))))
-def test_only_what_is_proved_is_called_identified(value, separates):
+@pytest.mark.parametrize("value", [-1, 0, 1])
+def test_only_what_is_proved_is_called_identified(value):
     S = nm.Structure(GOOD)
     gap = Gap(value, (0, 1), ((0, 1),) if value <= 0 else ())
-    certificate = Certificate("structure", S, gap, separates, (), (), ())
+    certificate = Certificate("structure", S, gap, 0, (), (), Rivals(S))
     assert certificate.verdict(0, 1).answer == "open"

@@ -12,13 +12,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from noumena import checks, queries
 from noumena.ambiguity import Ambiguity, Blocks
-from noumena.guarantees.theorem import Hypothesis
-from noumena.guarantees.witness import Competitor
+from noumena.checks import InputError
+from noumena.guarantees.answer import Answer, answer
+from noumena.guarantees.competitors import Competitor, Rivals
+from noumena.guarantees.flips import Flip, flips
+from noumena.guarantees.sparser import sparser
+from noumena.guarantees.theorem import Hypothesis, Theorem
+from noumena.guarantees.witness import Model, Witness, build
 from noumena.occam import Gap
-from noumena.structure import Structure
+from noumena.structure import LatentSet, Structure
 
 POSITIVE_GAP = "the Occam gap is positive"
+SHOWN = 20
+"""Latents printed one by one; of more, only those that are not identified, up to this many."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +50,27 @@ class Certificate:
     structure: Structure
     occam: Gap | None
     """The cheapest exchange; ``None`` above the size where it is computed exactly."""
-    separates: bool
-    """Whether the gap is known to be positive."""
+    bound: int
+    """The gap is at least this; 0 when it is not shown to be positive."""
     hypotheses: tuple[Hypothesis, ...]
     rests_on: tuple[str, ...]
-    competitors: tuple[Competitor, ...]
+    rivals: Rivals
+    theorems: tuple[Theorem, ...] = ()
+    """The same subject read by the paper's theorems, each with its own hypotheses."""
+    model: Model | None = None
+    """The decoder and latent points that witnesses are built from."""
 
     # ---- conclusions -------------------------------------------------------------------------------------
 
     @property
     def gap(self) -> int | None:
-        """The Occam gap; ``None`` where only the polynomial test was possible."""
+        """The Occam gap; ``None`` where only a lower bound is known."""
         return None if self.occam is None else self.occam.value
+
+    @property
+    def separates(self) -> bool:
+        """Whether the gap is known to be positive."""
+        return self.bound > 0
 
     @property
     def broken_premises(self) -> tuple[str, ...]:
@@ -66,35 +83,78 @@ class Certificate:
         if r is None:
             return self._overall(t)
         r = self.structure.index(r)
-        if self._proved_apart(t, r):
-            return Verdict("identified", self._reason(t, r))
+        if t == r:
+            return Verdict("identified", "a latent is itself")
+        if r not in self.block_of(t):
+            return Verdict("identified", self._why_apart)
         rival = self.competitor(t, r)
         if rival is not None:
             return Verdict("not identified", f"a competitor exists, {rival.sentence}", rival)
-        if self.broken_premises:
-            return Verdict("open", f"nothing is proved while this fails: {', '.join(self.broken_premises)}")
-        return Verdict("open", "the Occam gap does not separate them and no competitor is known")
+        return Verdict("open", self.why_open)
 
     def competitor(self, t: str | int, r: str | int) -> Competitor | None:
         """The simplest competitor in which the latent that stands for ``t`` carries ``r``; ``None`` if none is
         known."""
         t, r = self.structure.index(t), self.structure.index(r)
-        return next((c for c in self.competitors if c.latent == t and r in c.carries), None)
+        return next((c for c in self.rivals.of(t) if r in c.carries), None)
+
+    @property
+    def competitors(self) -> tuple[Competitor, ...]:
+        """Every known competitor of every latent."""
+        return tuple(self.rivals)
+
+    def query(self, latents: LatentSet | str) -> Answer:
+        """What is guaranteed about a set of latents, given as a set or as text, ``"(x1 & x2) - x3"``."""
+        asked = queries.parse(latents, self.structure) if isinstance(latents, str) else latents
+        checks.require(
+            asked.universe == self.structure.latent, "A query must be about this structure's latents.", f"{asked}"
+        )
+        return answer(self, asked)
+
+    def witness(self, t: str | int, r: str | int) -> Witness:
+        """An explicit equivalent model in which the latent that stands for ``t`` carries ``r``."""
+        rival = self.competitor(t, r)
+        names = f"{self.structure.latent[self.structure.index(t)]} and {self.structure.latent[self.structure.index(r)]}"
+        if rival is None:
+            raise InputError(
+                f"A witness needs a pair with a known competitor. Got {names}: {self.verdict(t, r).answer}."
+            )
+        if self.model is None:
+            raise InputError(
+                "A witness is built from a decoder: certify a world (worlds.structured(structure)), a fitted model or "
+                f"a decoder with points. Got a certificate of a bare structure, for {names}."
+            )
+        return build(rival, self.model)
+
+    def sparser(self) -> Witness | None:
+        """An equivalent model with fewer dependencies, a better start for further training; ``None`` if none is found.
+
+        A negative gap at points does not promise one: the exchange may have to change from point to point.
+        """
+        return None if self.model is None else sparser(self.model)
+
+    @cached_property
+    def flips(self) -> tuple[Flip, ...]:
+        """For a structure read off a decoder: what each entry near the threshold would change if it flipped."""
+        return flips(self.structure)
 
     def ambiguity(self, t: str | int) -> Ambiguity:
         """Up to what latent ``t`` is pinned down: element-wise, or together with its block."""
-        block = self._block_of(self.structure.index(t))
+        block = tuple(sorted(self.block_of(self.structure.index(t))))
         return Ambiguity("element-wise") if len(block) == 1 else Ambiguity("block-wise", (block,))
 
     def blocks(self) -> Blocks:
         """The finest partition whose parts are proved not to mix."""
-        return tuple(sorted({self._block_of(t) for t in range(self.structure.n_latents)}))
+        return self._proved_blocks
+
+    def block_of(self, t: int) -> frozenset[int]:
+        """The latents that ``t`` is not proved apart from, itself included."""
+        return self._block[t]
 
     @property
     def answer(self) -> str:
         """One word for the whole: the weakest verdict over latents."""
-        answers = {self._overall(t).answer for t in range(self.structure.n_latents)}
-        return next(a for a in ("not identified", "open", "identified") if a in answers)
+        return next(a for a in ("not identified", "open", "identified") if a in self._answers)
 
     # ---- words -------------------------------------------------------------------------------------------
 
@@ -102,52 +162,65 @@ class Certificate:
     def headline(self) -> str:
         """The conclusion in one sentence."""
         d_z = self.structure.n_latents
-        sure = [t for t in range(d_z) if self._overall(t).answer == "identified"]
-        gap = f"{self.gap}" if self.gap is not None else "at least 1" if self.separates else "not shown"
+        sure = [t for t, a in enumerate(self._answers) if a == "identified"]
+        gap = f"{self.gap}" if self.gap is not None else f"at least {self.bound}" if self.separates else "not shown"
         if len(sure) == d_z:
             model = "these latents" if self.subject == "decoder" else "the true latents"
             return (
                 f"Identified up to order and element-wise maps (Occam gap {gap}): any model that explains the data "
                 f"with no more than {len(self.structure)} dependencies has {model}."
             )
-        named = ", ".join(self.structure.latent[t] for t in sure) or "none"
+        named = ", ".join(self.structure.latent[t] for t in sure[:SHOWN]) or "none"
+        named += f" and {len(sure) - SHOWN} more" if len(sure) > SHOWN else ""
         why = f"fails: {', '.join(self.broken_premises)}" if self.broken_premises else f"Occam gap {gap}"
         return f"{self.answer.capitalize()} ({why}): of {d_z} latents, pinned down: {named}."
 
     def __str__(self) -> str:
-        lines = [f"Certificate of a {self.subject}: {self.structure}", self.headline, ""]
-        for t, name in enumerate(self.structure.latent):
-            verdict, closure = self._overall(t), self.structure.closure(t)
-            lines.append(f"  {name}: {verdict}; the paper's closure {{{', '.join(closure.names)}}}")
+        S = self.structure
+        lines = [f"Certificate of a {self.subject}: {S}", self.headline, ""]
+        worst = [t for t, a in enumerate(self._answers) if a != "identified"]
+        shown = range(S.n_latents) if S.n_latents <= SHOWN else worst[:SHOWN]
+        for t in shown:
+            verdict, closure = self._overall(t), S.closure(t)
+            lines.append(f"  {S.latent[t]}: {verdict}; the paper's closure {{{', '.join(closure.names)}}}")
+        if S.n_latents > SHOWN:
+            lines.append(f"  {S.n_latents - len(worst)} of {S.n_latents} latents are identified")
         lines += ["", "Hypotheses"]
         lines += [f"  {h.answer:9} {h.name}: {h.evidence}" for h in self.hypotheses]
         lines += ["", "Rests on", *(f"  {sentence}" for sentence in self.rests_on)]
+        if self.theorems:
+            lines += ["", "The paper's theorems", *(f"  {t.sentence}" for t in self.theorems)]
+        if self.flips:
+            lines += ["", "Entries near the threshold", *(f"  {flip}" for flip in self.flips)]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain lists, numbers and strings, ready for JSON."""
-        names = self.structure.latent
+        """Everything as plain lists, numbers and strings, ready for JSON; ``support`` lists each observation's latents,
+        ``pairs`` those that are not identified."""
+        S = self.structure
         return {
             "subject": self.subject,
             "answer": self.answer,
             "headline": self.headline,
             "gap": self.gap,
+            "gap_at_least": self.bound,
             "separates": self.separates,
-            "dependencies": len(self.structure),
-            "observed": list(self.structure.observed),
-            "latent": list(names),
-            "support": self.structure.dense.astype(int).tolist(),
-            "latents": [self._latent_dict(t) for t in range(len(names))],
+            "dependencies": len(S),
+            "observed": list(S.observed),
+            "latent": list(S.latent),
+            "support": [row.tolist() for row in _rows(S)],
+            "latents": [self._latent_dict(t) for t in range(S.n_latents)],
             "pairs": [
-                {"latent": names[t], "carries": names[r], "answer": v.answer, "reason": v.reason}
-                for t in range(len(names))
-                for r in range(len(names))
-                if t != r
-                for v in [self.verdict(t, r)]
+                {"latent": S.latent[c.latent], "carries": S.latent[r], "kind": c.kind, "reason": c.sentence}
+                for c in self.rivals
+                for r in c.carries
+                if r in self.block_of(c.latent)
             ],
-            "blocks": [[names[t] for t in block] for block in self.blocks()],
-            "hypotheses": [{"name": h.name, "answer": h.answer, "evidence": h.evidence} for h in self.hypotheses],
+            "blocks": [[S.latent[t] for t in block] for block in self.blocks()],
+            "hypotheses": [h.to_dict() for h in self.hypotheses],
             "rests_on": list(self.rests_on),
+            "theorems": [t.to_dict() for t in self.theorems],
+            "flips": [str(flip) for flip in self.flips],
         }
 
     # ---- inside ------------------------------------------------------------------------------------------
@@ -165,31 +238,45 @@ class Certificate:
     @cached_property
     def _proved_blocks(self) -> Blocks:
         d_z = self.structure.n_latents
-        if self.broken_premises:
-            return (tuple(range(d_z)),)
-        if self.separates:
+        if not self.broken_premises and self.separates:
             return tuple((t,) for t in range(d_z))
-        if self.occam is not None and self.occam.value == 0:
+        if not self.broken_premises and self.gap == 0:
+            assert self.occam is not None
             return self.occam.blocks(d_z)
         return (tuple(range(d_z)),)
 
-    def _block_of(self, t: int) -> tuple[int, ...]:
-        return next(block for block in self._proved_blocks if t in block)
+    @cached_property
+    def _block(self) -> dict[int, frozenset[int]]:
+        return {t: members for block in self._proved_blocks for members in [frozenset(block)] for t in block}
 
-    def _proved_apart(self, t: int, r: int) -> bool:
-        return t == r or r not in self._block_of(t)
+    @cached_property
+    def _answers(self) -> tuple[str, ...]:
+        return tuple(self._overall(t).answer for t in range(self.structure.n_latents))
 
-    def _reason(self, t: int, r: int) -> str:
-        if t == r:
-            return "a latent is itself"
+    @property
+    def why_open(self) -> str:
+        """Why a pair without a competitor is not identified either."""
+        if self.broken_premises:
+            return f"nothing is proved while this fails: {', '.join(self.broken_premises)}"
+        return "the Occam gap does not separate them and no competitor is known"
+
+    @property
+    def _why_apart(self) -> str:
         if self.separates:
             return "every exchange of latents costs dependencies (positive Occam gap)"
         return "no exchange without cost joins them (Occam gap 0)"
 
     def _overall(self, t: int) -> Verdict:
-        others = [self.verdict(t, r) for r in range(self.structure.n_latents) if r != t]
-        for answer in ("not identified", "open"):
-            for verdict in others:
-                if verdict.answer == answer:
-                    return verdict
-        return others[0] if others else Verdict("identified", "it is the only latent")
+        if self.structure.n_latents == 1:
+            return Verdict("identified", "it is the only latent")
+        block = self.block_of(t)
+        if len(block) == 1:
+            return Verdict("identified", self._why_apart)
+        rival = next((c for c in self.rivals.of(t) if not block.isdisjoint(c.carries)), None)
+        if rival is not None:
+            return Verdict("not identified", f"a competitor exists, {rival.sentence}", rival)
+        return Verdict("open", self.why_open)
+
+
+def _rows(S: Structure) -> list[Any]:
+    return [S.support.indices[S.support.indptr[i] : S.support.indptr[i + 1]] for i in range(S.n_observed)]

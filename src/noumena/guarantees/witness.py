@@ -1,113 +1,240 @@
-"""Competitors: equivalent models with no more dependencies whose latents differ.
+"""Witness: an explicit equivalent model with other latents, and the check that it is one.
 
-Each is an explicit change of latents, built from the structure alone; the first two change one latent ``t``:
-
-* *shear*, when ``col(t) ⊆ col(r)``: ``ẑ_t = z_t + s(z_r)``. Rows of ``t`` already see ``r``: the support stays, for any
-  smooth ``s``.
-* *substitution* of an observation: ``ẑ_t = x_i``, ``t ∈ I_i``. Row ``i`` then needs ``ẑ_t`` alone and the other rows of
-  ``t`` gain the rest of ``I_i``; the support changes by ``Σ_{r ∈ I_i∖t} (|col(t)∖col(r)| − 1)``, a competitor when that
-  is ≤ 0.
-* *observations*: ``ẑ = x`` when there are as many observations as latents; it has d_x dependencies, the fewest
-  possible.
+A competitor says in words how latents could differ; a witness is that model: ``decode(ẑ)`` gives the observations,
+``latents(z)`` its latents, ``inverse(ẑ)`` the way back. ``verify`` computes three things on fresh points: the
+observations are the same, the dependencies are no more, and a latent is a mixture of two of the original ones (so that
+no order and no element-wise map makes the two models equal). Where independence is demanded, also how dependent its
+latents are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_bipartite_matching
+import torch
+from torch import Tensor, nn
 
+from noumena import checks
+from noumena.derivatives import Map, jacobian
+from noumena.evidence import relative_strength, shares
+from noumena.guarantees import changes
+from noumena.guarantees.changes import Change
+from noumena.guarantees.competitors import Competitor
 from noumena.structure import Structure
+
+SHEARS = (0.5, 0.25, 0.1, 0.03)
+"""Sizes of a shear in standard deviations; the largest that adds no dependency is used."""
+LEAST_MIXING = 0.01
+MOST_DEPENDENCE = 0.15
+EXACT = 1e-6
+"""Above this share of an observation's spread an entry of an exact model's Jacobian is a dependency."""
+CHECKED = 128
+JUDGED = 2048
+BINS = 6
 
 
 @dataclass(frozen=True)
-class Competitor:
-    """A way to replace latent ``latent`` by one that also carries the latents ``carries``, at no cost in sparsity."""
+class Model:
+    """What a witness competes with: a decoder, points of its latents, and how its structure was read off."""
 
-    kind: str
-    latent: int
-    carries: tuple[int, ...]
-    change: int
-    """Dependencies gained (never above 0)."""
-    sentence: str
-    rests_on: str
-    observation: int | None = None
+    decoder: Map
+    points: Tensor
+    """Latent points, double precision; the first half is for building, the second for verifying."""
+    structure: Structure
+    threshold: float = EXACT
+    gaussian: bool = False
+    """Whether every latent is known to be Gaussian."""
 
+    @property
+    def known(self) -> Tensor:
+        """Points a witness may be built from."""
+        return self.points[: len(self.points) // 2]
 
-def competitors(structure: Structure) -> tuple[Competitor, ...]:
-    """Every shear and substitution of a structure, and ``ẑ = x`` where it is one.
-
-    >>> [c.kind for c in competitors(Structure([[1, 1], [0, 1], [0, 1]]))]
-    ['shear', 'substitution']
-    """
-    return (*_shears(structure), *_substitutions(structure), *_observations(structure))
-
-
-def _shears(S: Structure) -> list[Competitor]:
-    found = []
-    for t in range(S.n_latents):
-        for r in S.closure(t):
-            if r != t:
-                zt, zr = S.latent[t], S.latent[r]
-                sentence = (
-                    f"ẑ = {zt} + s({zr}) in place of {zt}: every observation of {zt} already depends on {zr}, "
-                    f"so any smooth s gives the same data with the same {len(S)} dependencies"
-                )
-                found.append(Competitor("shear", t, (r,), 0, sentence, "nothing further"))
-    return found
+    @property
+    def fresh(self) -> Tensor:
+        """Points a witness is verified on."""
+        return self.points[len(self.points) // 2 :]
 
 
-def _substitutions(S: Structure) -> list[Competitor]:
-    dense = S.dense.astype(np.int64)
-    own = S.weights[:, None] - dense.T @ dense  # own[t, r] = |col(t) \ col(r)|
-    found = []
-    for i in range(S.n_observed):
-        row = [int(j) for j in np.flatnonzero(dense[i])]
-        for t in row:
-            others = tuple(r for r in row if r != t)
-            change = int(sum(own[t, r] - 1 for r in others))
-            if others and change <= 0:
-                found.append(_substitution(S, i, t, others, change))
-    return found
+@dataclass(frozen=True)
+class Verification:
+    """What was measured when a witness was checked."""
+
+    observations: float
+    """Largest difference between the two models' observations, in standard deviations."""
+    dependencies: int
+    allowed: int
+    mixing: float
+    """How much the second strongest original latent moves the new one, as a share of its spread."""
+    dependence: float
+    """Cramér's V of the most dependent pair of new latents, corrected for chance."""
+    independent: bool
+    tolerance: float
+
+    @property
+    def holds(self) -> bool:
+        """Same observations, no more dependencies, different latents; and independent ones where demanded."""
+        equivalent = self.observations <= self.tolerance and self.dependencies <= self.allowed
+        apart = self.mixing >= LEAST_MIXING
+        return equivalent and apart and (not self.independent or self.dependence <= MOST_DEPENDENCE)
+
+    def __str__(self) -> str:
+        law = f", dependence between latents {self.dependence:.3f}" if self.independent else ""
+        return (
+            f"{'verified' if self.holds else 'not verified'}: observations differ by {self.observations:.1e} of their "
+            f"spread, {self.dependencies} dependencies (allowed {self.allowed}), mixing {self.mixing:.2f}{law}"
+        )
 
 
-def _substitution(S: Structure, i: int, t: int, others: tuple[int, ...], change: int) -> Competitor:
-    x, z = S.observed[i], S.latent[t]
-    sentence = (
-        f"ẑ = {x} in place of {z}: the observation itself serves as a latent, carries "
-        f"{', '.join(S.latent[r] for r in others)} too, and leaves {len(S) + change} dependencies instead of {len(S)}"
+@dataclass(frozen=True)
+class Witness:
+    """An equivalent model; calling it decodes."""
+
+    competitor: Competitor
+    model: Model
+    change: Change
+
+    def latents(self, z: Any) -> Any:
+        """The witness's latents at the original latents ``z``; numpy in, numpy out."""
+        return _through(self.change.forward, z)
+
+    def inverse(self, z_hat: Any) -> Any:
+        """The original latents at the witness's latents; numpy in, numpy out."""
+        return _through(self.change.inverse, z_hat)
+
+    def decode(self, z_hat: Any) -> Any:
+        """The observations at the witness's latents; numpy in, numpy out."""
+        return _through(lambda v: self.model.decoder(self.change.inverse(v)), z_hat)
+
+    def __call__(self, z_hat: Any) -> Any:
+        """Same as ``decode``: a witness is a decoder."""
+        return self.decode(z_hat)
+
+    @cached_property
+    def module(self) -> nn.Module:
+        """The witness as a module for further training; the decoder's parameters are its parameters."""
+        return _Composed(self)
+
+    def verify(self, z: Any = None, *, tolerance: float = 1e-6) -> Verification:
+        """Measure, at latent points ``z`` (by default fresh ones), whether this is an equivalent model with other
+        latents."""
+        checks.number(tolerance, "tolerance", minimum=0)
+        points = self.model.fresh if z is None else torch.as_tensor(checks.table(z, "z", min_rows=2)).double()
+        few = points[:CHECKED]
+        x, z_hat = self.model.decoder(few), self.change.forward(few)
+        missed = ((self.decode(z_hat) - x).abs().amax(dim=0) / x.std(dim=0)).max()
+        strength = relative_strength(self.decode, z_hat)
+        moves = shares(jacobian(self.change.forward, few), few, z_hat)[self.competitor.latent]
+        return Verification(
+            observations=float(missed),
+            dependencies=int((strength > self.model.threshold).sum()),
+            allowed=len(self.model.structure),
+            mixing=float(moves.sort(descending=True).values[1]) if len(moves) > 1 else 0.0,
+            dependence=dependence(self.change.forward(points[:JUDGED]).detach().numpy()),
+            independent=self.competitor.kind in ("rotation", "triangular"),
+            tolerance=tolerance,
+        )
+
+    def __str__(self) -> str:
+        return f"Witness ({self.competitor.kind}): {self.competitor.sentence}"
+
+
+class _Composed(nn.Module):
+    def __init__(self, witness: Witness):
+        super().__init__()
+        self.witness = witness
+        self.decoder = witness.model.decoder if isinstance(witness.model.decoder, nn.Module) else nn.Identity()
+
+    def forward(self, z_hat: Tensor) -> Tensor:
+        return self.witness.decode(z_hat)
+
+
+def build(competitor: Competitor, model: Model) -> Witness:
+    """The witness of a competitor on a model."""
+    if competitor.kind == "shear":
+        return _largest_shear(competitor, model)
+    return Witness(competitor, model, _CHANGES[competitor.kind](competitor, model))
+
+
+def _largest_shear(competitor: Competitor, model: Model) -> Witness:
+    t, r = competitor.latent, competitor.carries[0]
+    spread = model.known.std(dim=0)
+    witnesses = (
+        Witness(competitor, model, changes.shear(t, r, size=float(s * spread[t]), width=float(spread[r])))
+        for s in SHEARS
     )
-    return Competitor("substitution", t, others, change, sentence, f"{x} is invertible in {z}", i)
+    *others, last = witnesses
+    return next((w for w in (*others, last) if w.verify().holds), last)
 
 
-def _observations(S: Structure) -> list[Competitor]:
-    """``ẑ = x``: latent ``t`` carries whatever all observations that can stand for it carry."""
-    if S.n_observed != S.n_latents or len(S) == S.n_observed:
-        return []
-    found = []
-    for t in range(S.n_latents):
-        standing = [i for i in sorted(S.observations_of(t)) if _completes(S.dense, i, t)]
-        if not standing:
-            continue
-        carried = set.intersection(*(set(np.flatnonzero(S.dense[i])) for i in standing)) - {t}
-        if carried:
-            names = " or ".join(S.observed[i] for i in standing)
-            sentence = (
-                f"ẑ = x: the {S.n_observed} observations themselves explain the data with {S.n_observed} dependencies "
-                f"instead of {len(S)}; {names} then stands for {S.latent[t]} and carries "
-                f"{', '.join(S.latent[r] for r in sorted(carried))} too"
-            )
-            change = S.n_observed - len(S)
-            carries = tuple(int(r) for r in sorted(carried))
-            found.append(Competitor("observations", t, carries, change, sentence, "g is invertible"))
-    return found
+def _substitution(competitor: Competitor, model: Model) -> Change:
+    return changes.substitution(model.decoder, [competitor.latent], competitor.rows, model.known)
 
 
-def _completes(dense: np.ndarray, i: int, t: int) -> bool:
-    """Whether matching observation ``i`` to latent ``t`` extends to all latents."""
-    rest = np.delete(np.delete(dense, i, axis=0), t, axis=1)
-    if rest.size == 0:
-        return True
-    return bool((maximum_bipartite_matching(csr_array(rest), perm_type="column") >= 0).all())
+def _observations(competitor: Competitor, model: Model) -> Change:
+    d = model.structure.n_latents
+    rows = competitor.rows or tuple(range(d))
+    return changes.substitution(model.decoder, range(d), rows, model.known)
+
+
+def _triangular(competitor: Competitor, model: Model) -> Change:
+    """Its first latent is a function of one observation; it is moved to the place of the latent it stands for."""
+    inner = changes.triangular(model.decoder, competitor.rows, model.known)
+    order = list(range(model.structure.n_latents))
+    order[0], order[competitor.latent] = order[competitor.latent], order[0]
+    return Change(lambda z: inner.forward(z)[:, order], lambda z_hat: inner.inverse(z_hat[:, order]))
+
+
+def _rotation(competitor: Competitor, model: Model) -> Change:
+    S, t, r = model.structure, competitor.latent, competitor.carries[0]
+    block = [j for j in S.closure(t) if t in S.closure(j)]
+    partner = r if r in block else next(j for j in block if j != t)
+    z = model.known
+    score = changes.standardised if model.gaussian else changes.normal_score
+    width = z[:, r].std()
+
+    def angle(z: Tensor) -> Tensor:
+        return torch.full_like(z[:, r], np.pi / 4) if r in block else torch.tanh(z[:, r] / width)
+
+    return changes.rotation(t, partner, (score(z[:, t]), score(z[:, partner])), angle)
+
+
+_CHANGES: dict[str, Callable[[Competitor, Model], Change]] = {
+    "substitution": _substitution,
+    "observations": _observations,
+    "triangular": _triangular,
+    "rotation": _rotation,
+}
+
+
+def dependence(z: np.ndarray) -> float:
+    """How dependent the most dependent pair of columns is: Cramér's V of equally filled bins, corrected for chance.
+
+    Zero for independent columns (up to sampling), one for columns that are functions of each other.
+
+    >>> v = np.linspace(0, 1, 600)
+    >>> round(dependence(np.stack([v, v], axis=1)), 3)
+    1.0
+    """
+    n, d = z.shape
+    bins = (z.argsort(axis=0).argsort(axis=0) * BINS) // n
+    worst = 0.0
+    for a in range(d):
+        for b in range(a):
+            table = np.histogram2d(bins[:, a], bins[:, b], bins=BINS)[0]
+            expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0, keepdims=True) / n
+            phi2 = float(((table - expected) ** 2 / expected).sum()) / n
+            chance = (BINS - 1) ** 2 / (n - 1)
+            corrected = BINS - (BINS - 1) ** 2 / (n - 1)
+            worst = max(worst, float(np.sqrt(max(0.0, phi2 - chance) / (corrected - 1))))
+    return min(1.0, worst)
+
+
+def _through(function: Map, z: Any) -> Any:
+    if isinstance(z, Tensor):
+        return function(z)
+    return function(torch.as_tensor(checks.table(z, "z")).double()).detach().numpy()

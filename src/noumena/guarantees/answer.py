@@ -1,0 +1,77 @@
+"""Answer: what is guaranteed about a set of latents that a query asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from noumena.guarantees.competitors import Competitor
+from noumena.guarantees.diversity import closure_of
+from noumena.structure import LatentSet
+
+if TYPE_CHECKING:
+    from noumena.guarantees.certificate import Certificate
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Which latents, whether they are identified as a block, and what they may be entangled with."""
+
+    latents: LatentSet
+    answer: str
+    """``block-identified``, ``not identified`` or ``open``; ``empty`` for no latents."""
+    entangled_with: LatentSet
+    """Latents outside that a known competitor mixes in."""
+    reason: str
+    competitor: Competitor | None
+    under_assumption_1: LatentSet
+    """The smallest set around these latents that is block-identified under the paper's Assumption 1."""
+    paper: str
+    """What the paper's own conditions claim, and how that differs."""
+
+    def __str__(self) -> str:
+        return f"{{{', '.join(self.latents.names)}}} {self.answer}: {self.reason}. {self.paper}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain lists and strings."""
+        return {
+            "latents": list(self.latents.names),
+            "answer": self.answer,
+            "entangled_with": list(self.entangled_with.names),
+            "reason": self.reason,
+            "under_assumption_1": list(self.under_assumption_1.names),
+            "paper": self.paper,
+        }
+
+
+def answer(certificate: Certificate, latents: LatentSet) -> Answer:
+    """What a certificate says about a set of latents."""
+    S = certificate.structure
+    closed = closure_of(latents, S)
+    paper = _paper(latents, closed)
+    none = LatentSet(frozenset(), S.latent)
+    if not latents:
+        return Answer(latents, "empty", none, "no latent is asked for", None, latents, paper)
+    unproved = [t for t in latents if not certificate.block_of(t) <= latents.indices]
+    if not unproved:
+        reason = "no equivalent model with no more dependencies mixes anything else into them"
+        return Answer(latents, "block-identified", none, reason, None, closed, paper)
+    rivals = [c for t in unproved for c in certificate.rivals.of(t) if not latents.indices.issuperset(c.carries)]
+    mixed = frozenset(r for c in rivals for r in c.carries) - latents.indices
+    if rivals:
+        entangled = LatentSet(mixed, S.latent)
+        reason = f"a competitor mixes in {', '.join(entangled.names)}, {rivals[0].sentence}"
+        return Answer(latents, "not identified", entangled, reason, rivals[0], closed, paper)
+    return Answer(latents, "open", none, certificate.why_open, None, closed, paper)
+
+
+def _paper(latents: LatentSet, closed: LatentSet) -> str:
+    if not latents:
+        return "The paper says nothing about no latents."
+    if closed == latents:
+        return "Paper's condition: block-identified; under its Assumption 1 this follows."
+    extra = ", ".join((closed - latents).names)
+    return (
+        "Paper's condition: block-identified as a set of observations' latents; even under its Assumption 1 that does "
+        f"not follow, {extra} may be mixed in."
+    )

@@ -1,0 +1,245 @@
+"""Changes of latents: invertible maps ``z ↦ ẑ`` with their inverses, from which witnesses are made.
+
+Every inverse is exact up to rounding: where no formula exists the equation is solved without derivatives, and one
+Newton step, which a solution does not feel, carries first derivatives with respect to ``ẑ`` and to the parameters of
+the maps involved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.func import jvp
+
+from noumena.derivatives import Map, jacobian
+
+WIDTHS = 40.0
+"""Roots are bracketed this many standard deviations around the mean."""
+HALVINGS = 70
+NEWTON_STEPS = 40
+MOST_REFERENCES = 4096
+KERNELS = 1024
+"""Sample points of a smoothed distribution function."""
+TAIL = 1e-3
+"""Weight of the logistic tails, which keep a distribution function increasing where no sample point lies."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """An invertible map of latents.
+
+    >>> double = Change(lambda z: 2 * z, lambda z_hat: z_hat / 2)
+    >>> double.inverse(double.forward(torch.tensor([[3.0]])))
+    tensor([[3.]])
+    """
+
+    forward: Map
+    inverse: Map
+
+
+def shear(t: int, r: int, *, size: float, width: float) -> Change:
+    """``ẑ_t = z_t + size · sin(z_r / width)``, all other latents as they are.
+
+    >>> z = torch.tensor([[1.0, 0.5]])
+    >>> shear(0, 1, size=2.0, width=1.0).forward(z)
+    tensor([[1.9589, 0.5000]])
+    """
+
+    def moved(z: Tensor, sign: float) -> Tensor:
+        return _put(z, [t], (z[:, t] + sign * size * torch.sin(z[:, r] / width))[:, None])
+
+    return Change(lambda z: moved(z, 1.0), lambda z_hat: moved(z_hat, -1.0))
+
+
+def rotation(a: int, b: int, normal: Sequence[Scalar], angle: Callable[[Tensor], Tensor]) -> Change:
+    """Latents ``a`` and ``b``, each made standard normal, rotated by an angle that may depend on the others."""
+
+    def turned(pair: Tensor, theta: Tensor) -> Tensor:
+        cos, sin = torch.cos(theta), torch.sin(theta)
+        return torch.stack([cos * pair[:, 0] - sin * pair[:, 1], sin * pair[:, 0] + cos * pair[:, 1]], dim=1)
+
+    def forward(z: Tensor) -> Tensor:
+        pair = torch.stack([normal[0].value(z[:, a]), normal[1].value(z[:, b])], dim=1)
+        return _put(z, [a, b], turned(pair, angle(z)))
+
+    def inverse(z_hat: Tensor) -> Tensor:
+        pair = turned(z_hat[:, [a, b]], -angle(z_hat))
+        return _put(z_hat, [a, b], torch.stack([normal[0].root(pair[:, 0]), normal[1].root(pair[:, 1])], dim=1))
+
+    return Change(forward, inverse)
+
+
+def substitution(g: Map, latents: Sequence[int], rows: Sequence[int], points: Tensor) -> Change:
+    """``ẑ_Q = g_R(z)``: observations ``rows`` in place of ``latents``; ``points`` show where latents lie."""
+    Q, R = list(latents), list(rows)
+
+    def forward(z: Tensor) -> Tensor:
+        return _put(z, Q, g(z)[:, R])
+
+    references = points[:MOST_REFERENCES].detach()
+    images = forward(references).detach()
+
+    def inverse(z_hat: Tensor) -> Tensor:
+        fixed = z_hat.detach()
+        start = _bisected(g, Q[0], R[0], fixed, references) if len(Q) == 1 else _nearest(fixed, images, references)
+        solved = _newton(g, Q, R, fixed, _put(fixed, Q, start[:, Q]))
+        slope = jacobian(g, solved)[:, R][:, :, Q].detach()
+        here = _put(z_hat, Q, solved[:, Q])
+        step = torch.linalg.solve(slope, (g(here)[:, R] - z_hat[:, Q])[:, :, None])[:, :, 0]
+        return _put(here, Q, here[:, Q] - step)
+
+    return Change(forward, inverse)
+
+
+def _bisected(g: Map, t: int, i: int, z_hat: Tensor, references: Tensor) -> Tensor:
+    """The root of ``g_i(…, z_t, …) = ẑ_t`` in ``z_t``, for a ``g_i`` monotone in it."""
+    middle, width = references[:, t].mean(), references[:, t].std() * WIDTHS
+    low, high = torch.full_like(z_hat[:, t], middle - width), torch.full_like(z_hat[:, t], middle + width)
+    rising = g(_put(z_hat, [t], high[:, None]))[:, i] > g(_put(z_hat, [t], low[:, None]))[:, i]
+    for _ in range(HALVINGS):
+        mid = (low + high) / 2
+        below = (g(_put(z_hat, [t], mid[:, None]))[:, i] < z_hat[:, t]) == rising
+        low, high = torch.where(below, mid, low), torch.where(below, high, mid)
+    return _put(z_hat, [t], ((low + high) / 2)[:, None])
+
+
+def _nearest(z_hat: Tensor, images: Tensor, references: Tensor) -> Tensor:
+    return references[torch.cdist(z_hat / images.std(0), images / images.std(0)).argmin(dim=1)]
+
+
+def _newton(g: Map, Q: list[int], R: list[int], z_hat: Tensor, z: Tensor) -> Tensor:
+    """Newton's method for ``g_R(z) = ẑ_Q`` in ``z_Q``, each row with its own halved step until the error falls."""
+    target = z_hat[:, Q]
+
+    def error(z: Tensor) -> Tensor:
+        return (g(z)[:, R] - target).abs().amax(dim=1)
+
+    best = error(z)
+    for _ in range(NEWTON_STEPS):
+        slope = jacobian(g, z)[:, R][:, :, Q]
+        step = torch.linalg.lstsq(slope, (g(z)[:, R] - target)[:, :, None]).solution[:, :, 0]
+        before = best
+        for halving in range(6):
+            trial = _put(z, Q, z[:, Q] - step * 0.5**halving)
+            missed = error(trial)
+            better = missed < best
+            z, best = torch.where(better[:, None], trial, z), torch.where(better, missed, best)
+            step = torch.where(better[:, None], 0.0, step)
+        if bool((best == before).all()):
+            break
+    return z.detach()
+
+
+# ---- one-dimensional distribution functions -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """An increasing function of one variable, and its root."""
+
+    value: Callable[[Tensor], Tensor]
+    root: Callable[[Tensor], Tensor]
+
+
+def standardised(values: Tensor) -> Scalar:
+    """The affine map to mean 0 and standard deviation 1.
+
+    >>> float(standardised(torch.tensor([1.0, 3.0, 5.0])).value(torch.tensor(5.0)))
+    1.0
+    """
+    mean, spread = values.mean(), values.std()
+    return Scalar(lambda v: (v - mean) / spread, lambda u: u * spread + mean)
+
+
+def normal_score(values: Tensor) -> Scalar:
+    """``Φ⁻¹(F(v))`` with ``F`` a smooth distribution function of a sample: what makes a variable standard normal."""
+    smooth = Conditional(values[:, None].detach())
+    nothing = values.new_zeros(1, 0)
+
+    def given(v: Tensor) -> Tensor:
+        return nothing.expand(len(v), 0)
+
+    return Scalar(lambda v: smooth.value(v, given(v)), lambda u: smooth.root(u, given(u)))
+
+
+class Conditional:
+    """Normal scores ``Φ⁻¹(F(x_k | x_1 … x_{k−1}))`` from a sample: kernel weights on what is given, a kernel-smoothed
+    distribution function of what is left after a linear fit, with logistic tails, strictly increasing in ``x_k``."""
+
+    def __init__(self, sample: Tensor):
+        sample = sample[:KERNELS]
+        n, k = sample.shape
+        given, last = sample[:, :-1], sample[:, -1]
+        self.centre, self.scale = (given.mean(0), given.std(0)) if k > 1 else (last.new_zeros(0), last.new_ones(0))
+        self.given = (given - self.centre) / self.scale
+        design = torch.cat([self.given, torch.ones_like(last)[:, None]], dim=1)
+        self.slope = torch.linalg.lstsq(design, last[:, None]).solution[:, 0]
+        self.rest = last - design @ self.slope
+        self.spread = self.rest.std()
+        self.given_width = 1.06 * n ** (-1 / (k + 3))
+        self.width = 0.53 * self.spread * n ** (-1 / 5)
+
+    def value(self, x: Tensor, given: Tensor) -> Tensor:
+        """The normal score of ``x`` given the earlier ones."""
+        expected, weight = self._given(given)
+        return self._score(x - expected, weight)
+
+    def root(self, score: Tensor, given: Tensor) -> Tensor:
+        """The ``x`` with this normal score given the earlier ones."""
+        fixed = score.detach()
+        expected, weight = (v.detach() for v in self._given(given.detach()))
+        low, high = torch.full_like(fixed, -WIDTHS) * self.spread, torch.full_like(fixed, WIDTHS) * self.spread
+        for _ in range(HALVINGS):
+            mid = (low + high) / 2
+            below = self._score(mid, weight) < fixed
+            low, high = torch.where(below, mid, low), torch.where(below, high, mid)
+        rest = ((low + high) / 2).detach()
+        _, slope = jvp(lambda v: self._score(v, weight), (rest,), (torch.ones_like(rest),))
+        x = rest + expected
+        return x - (self.value(x, given) - score) / slope.detach()
+
+    def _given(self, given: Tensor) -> tuple[Tensor, Tensor]:
+        """The linear fit and the weight of every sample point, given the earlier ones."""
+        placed = (given - self.centre) / self.scale
+        design = torch.cat([placed, placed.new_ones(len(placed), 1)], dim=1)
+        gaps = (placed[:, None, :] - self.given[None, :, :]) / self.given_width
+        return design @ self.slope, torch.softmax(-0.5 * (gaps**2).sum(dim=2), dim=1)
+
+    def _score(self, rest: Tensor, weight: Tensor) -> Tensor:
+        standing = (rest[:, None] - self.rest[None, :]) / self.width
+        far = 2 * rest / self.spread
+        below = (1 - TAIL) * (weight * torch.special.ndtr(standing)).sum(dim=1) + TAIL * torch.sigmoid(far)
+        above = (1 - TAIL) * (weight * torch.special.ndtr(-standing)).sum(dim=1) + TAIL * torch.sigmoid(-far)
+        low, high = torch.special.ndtri(below.clamp_max(0.5)), -torch.special.ndtri(above.clamp_max(0.5))
+        return torch.where(below < above, low, high)
+
+
+def triangular(g: Map, rows: Sequence[int], points: Tensor) -> Change:
+    """``ẑ_k = Φ⁻¹(F(x_k | x_1 … x_{k−1}))`` over the observations ``rows``: independent standard normals, as far as the
+    sample of ``points`` tells."""
+    R = list(rows)
+    everything = list(range(points.shape[1]))
+    invert = substitution(g, everything, R, points)
+    sample = g(points[:MOST_REFERENCES]).detach()[:, R]
+    steps = [Conditional(sample[:, : k + 1]) for k in range(len(R))]
+
+    def forward(z: Tensor) -> Tensor:
+        x = g(z)[:, R]
+        return torch.stack([step.value(x[:, k], x[:, :k]) for k, step in enumerate(steps)], dim=1)
+
+    def inverse(z_hat: Tensor) -> Tensor:
+        x = z_hat[:, :0]
+        for k, step in enumerate(steps):
+            x = torch.cat([x, step.root(z_hat[:, k], x)[:, None]], dim=1)
+        return invert.inverse(x)
+
+    return Change(forward, inverse)
+
+
+def _put(z: Tensor, columns: list[int], values: Tensor) -> Tensor:
+    """A copy of ``z`` with some columns replaced; works inside function transforms."""
+    place = {j: k for k, j in enumerate(columns)}
+    return torch.stack([values[:, place[j]] if j in place else z[:, j] for j in range(z.shape[1])], dim=1)

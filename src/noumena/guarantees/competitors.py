@@ -1,0 +1,251 @@
+"""Competitors: equivalent models with no more dependencies whose latents differ, read off the structure.
+
+Where the law of the latents is free:
+
+* *shear*, when ``col(t) ⊆ col(r)``: ``ẑ_t = z_t + s(z_r)``. Rows of ``t`` already see ``r``: the support stays, for any
+  smooth ``s``.
+* *substitution* of an observation: ``ẑ_t = x_i``, ``t ∈ I_i``. Row ``i`` then needs ``ẑ_t`` alone and the other rows of
+  ``t`` gain the rest of ``I_i``; the support changes by ``Σ_{r ∈ I_i∖t} (|col(t)∖col(r)| − 1)``, a competitor when that
+  is ≤ 0.
+* *observations*: ``ẑ = x`` when there are as many observations as latents; it has d_x dependencies, the fewest
+  possible.
+
+Where latents must be independent in both models:
+
+* *rotation* of a block with equal columns, made Gaussian one by one, by an angle that may depend on a latent ``r`` whose
+  column contains theirs;
+* *triangular* (Darmois): ``ẑ_k = F(x_k | x_1 … x_{k−1})`` over d_z of the observations. Its support is counted in
+  ``triangle``: full below the diagonal except between observations that share no latent with each other, and full in
+  the other rows except where the first observations already determine their latents.
+
+Nothing is listed before it is asked for: a large structure pays only for the latents looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_bipartite_matching
+
+from noumena.structure import Structure
+
+MOST_TRIANGULAR = 64
+"""Triangular competitors are searched up to this many latents."""
+
+
+@dataclass(frozen=True)
+class Competitor:
+    """A way to replace latent ``latent`` by one that also carries the latents ``carries``, at no cost in sparsity."""
+
+    kind: str
+    latent: int
+    carries: tuple[int, ...]
+    change: int
+    """Dependencies gained (never above 0)."""
+    sentence: str
+    rests_on: str
+    rows: tuple[int, ...] = ()
+    """The observations it uses: one for a substitution, d_z in order for a triangular one."""
+    replaced: tuple[int, ...] = ()
+    """The latents that ``rows`` stand for, where there are several."""
+
+
+@dataclass(frozen=True)
+class Rivals:
+    """The known competitors of a structure, latent by latent.
+
+    >>> [c.kind for c in Rivals(Structure([[1, 1], [0, 1], [0, 1]]))]
+    ['shear', 'substitution']
+    >>> [c.kind for c in Rivals(Structure([[1, 1], [1, 1]]), independent=True).of(0)]
+    ['rotation', 'triangular', 'triangular']
+    """
+
+    structure: Structure
+    independent: bool = False
+    fitted: bool = False
+    """Whether the structure was fitted to data, so that the world behind it may be any."""
+    allowed: Callable[[Competitor], bool] = field(default=lambda competitor: True, compare=False)
+    """Whether a competitor is available on the subject at hand, beyond what its structure says."""
+
+    def of(self, t: int) -> Iterator[Competitor]:
+        """Competitors in which the latent that stands for ``t`` carries others, the simplest kind first."""
+        S = self.structure
+        square = self.fitted and S.n_observed == S.n_latents
+        free = (_square,) if square else (_shears, _substitutions, _observations)
+        kinds = (_rotations, _triangular) if self.independent else free
+        return (c for kind in kinds for c in kind(S, t) if self.allowed(c))
+
+    def __iter__(self) -> Iterator[Competitor]:
+        return (c for t in range(self.structure.n_latents) for c in self.of(t))
+
+
+def _shears(S: Structure, t: int) -> Iterator[Competitor]:
+    for r in S.closure(t):
+        if r != t:
+            zt, zr = S.latent[t], S.latent[r]
+            sentence = (
+                f"ẑ = {zt} + s({zr}) in place of {zt}: every observation of {zt} already depends on {zr}, "
+                f"so any smooth s gives the same data with the same {len(S)} dependencies"
+            )
+            yield Competitor("shear", t, (r,), 0, sentence, "nothing further")
+
+
+def _substitutions(S: Structure, t: int) -> Iterator[Competitor]:
+    span = slice(S.shared.indptr[t], S.shared.indptr[t + 1])
+    own = S.weights[t] - S.shared.data[span]  # |col(t) \ col(r)| for every r that shares a row with t
+    if np.sum(own <= 1) <= 1:  # t itself is the only one
+        return
+    cost = dict(zip(S.shared.indices[span].tolist(), (own - 1).tolist(), strict=True))
+    for i in sorted(S.observations_of(t)):
+        others = tuple(r for r in S.of(i) if r != t)
+        change = sum(cost[r] for r in others)
+        if others and change <= 0:
+            yield _substitution(S, i, t, others, change)
+
+
+def _substitution(S: Structure, i: int, t: int, others: tuple[int, ...], change: int) -> Competitor:
+    x, z = S.observed[i], S.latent[t]
+    sentence = (
+        f"ẑ = {x} in place of {z}: the observation itself serves as a latent, carries "
+        f"{', '.join(S.latent[r] for r in others)} too, and leaves {len(S) + change} dependencies instead of {len(S)}"
+    )
+    return Competitor("substitution", t, others, change, sentence, f"{x} is invertible in {z}", (i,))
+
+
+def _observations(S: Structure, t: int) -> Iterator[Competitor]:
+    """``ẑ = x``: latent ``t`` carries whatever all observations that can stand for it carry."""
+    if S.n_observed != S.n_latents or len(S) == S.n_observed:
+        return
+    standing = {i: _matching(S, range(S.n_observed), i, t) for i in sorted(S.observations_of(t))}
+    standing = {i: rows for i, rows in standing.items() if rows}
+    carried = set.intersection(*(set(S.of(i)) for i in standing)) - {t} if standing else set()
+    if carried:
+        names = " or ".join(S.observed[i] for i in standing)
+        sentence = (
+            f"ẑ = x: the {S.n_observed} observations themselves explain the data with {S.n_observed} dependencies "
+            f"instead of {len(S)}; {names} then stands for {S.latent[t]} and carries "
+            f"{', '.join(S.latent[r] for r in sorted(carried))} too"
+        )
+        change, rows = S.n_observed - len(S), next(iter(standing.values()))
+        yield Competitor("observations", t, tuple(sorted(carried)), change, sentence, "g is invertible", rows)
+
+
+def _square(S: Structure, t: int) -> Iterator[Competitor]:
+    """With as many observations as latents every pair of a fitted model has the same competitor, whatever was
+    fitted."""
+    if S.n_latents == 1:
+        return
+    sentence = (
+        f"ẑ = x: with as many observations as latents, the {S.n_observed} observations explain the data with "
+        f"{S.n_observed} dependencies whatever the world is, so few dependencies are no evidence for these {len(S)}"
+    )
+    rows = (_matching(S, range(S.n_observed), i, t) for i in S.observations_of(t))
+    found = next((m for m in rows if m), tuple(range(S.n_observed)))
+    others = tuple(r for r in range(S.n_latents) if r != t)
+    yield Competitor("observations", t, others, S.n_observed - len(S), sentence, "g is invertible", found)
+
+
+def _rotations(S: Structure, t: int) -> Iterator[Competitor]:
+    block = [r for r in S.closure(t) if t in S.closure(r)]
+    if len(block) < 2:
+        return
+    partner = S.latent[next(r for r in block if r != t)]
+    for r in S.closure(t):
+        if r == t:
+            continue
+        angle = "an angle" if r in block else f"an angle that depends on {S.latent[r]}"
+        pair = f"{S.latent[t]} and {S.latent[r] if r in block else partner}"
+        sentence = (
+            f"{pair} rotated by {angle}, after each is made Gaussian: they act on the same observations, independent "
+            f"latents stay independent, and the {len(S)} dependencies stay"
+        )
+        yield Competitor("rotation", t, (r,), 0, sentence, "the latents are independent")
+
+
+def _triangular(S: Structure, t: int) -> Iterator[Competitor]:
+    if S.n_latents > MOST_TRIANGULAR:
+        return
+    for i in sorted(S.observations_of(t)):
+        others = tuple(r for r in S.of(i) if r != t)
+        rows = chain(S, i) if others else ()
+        if not rows or not _matching(S, rows, i, t):
+            continue
+        size = triangle(S, rows)
+        if size <= len(S):
+            sentence = (
+                f"ẑ = F({S.observed[i]}) in place of {S.latent[t]}, and the conditional quantiles of "
+                f"{', '.join(S.observed[k] for k in rows[1:])} given those before as the others: independent latents "
+                f"that explain the data with {size} dependencies instead of {len(S)}"
+            )
+            names = ", ".join(S.observed[k] for k in rows)
+            yield Competitor("triangular", t, others, size - len(S), sentence, f"{names} determine the latents", rows)
+
+
+def chain(S: Structure, first: int) -> tuple[int, ...]:
+    """d_z observations that can determine the latents, from ``first`` on, each adding as few new latents as possible;
+    empty when there are none.
+
+    >>> chain(Structure([[1, 1, 1], [1, 0, 0], [0, 1, 0], [0, 1, 1]]), 0)
+    (0, 1, 2)
+    """
+    rows, met = [first], set(S.of(first))
+    while len(rows) < S.n_latents:
+        fitting = [k for k in range(S.n_observed) if k not in rows and _independent(S, [*rows, k])]
+        if not fitting:
+            return ()
+        best = min(fitting, key=lambda k: len(set(S.of(k)) - met))
+        rows.append(best)
+        met |= set(S.of(best))
+    return tuple(rows)
+
+
+def triangle(S: Structure, rows: tuple[int, ...]) -> int:
+    """Dependencies of the triangular model over these observations, counted from above.
+
+    >>> triangle(Structure([[1, 1], [1, 1], [1, 1]]), (0, 1))
+    5
+    """
+    latents = [set(S.of(k)) for k in rows]
+    prefixes = [_components(latents[: k + 1]) for k in range(len(rows))]
+    inside = sum(next(len(c) for c in prefix if k in c) for k, prefix in enumerate(prefixes))
+    solved = [p for k, p in enumerate(prefixes) if len(set().union(*latents[: k + 1])) == k + 1]
+    total = inside
+    for i in range(S.n_observed):
+        if i in rows:
+            continue
+        mine, sizes = set(S.of(i)), []
+        for prefix in solved:
+            touching = [c for c in prefix if any(latents[k] & mine for k in c)]
+            if mine <= set().union(*(latents[k] for c in touching for k in c)):
+                sizes.append(sum(len(c) for c in touching))
+        total += min(sizes)
+    return total
+
+
+def _components(latents: list[set[int]]) -> list[set[int]]:
+    """Groups of observations connected by shared latents."""
+    groups: list[set[int]] = []
+    for k, mine in enumerate(latents):
+        joined = [g for g in groups if any(latents[j] & mine for j in g)]
+        groups = [g for g in groups if g not in joined] + [{k}.union(*joined)]
+    return groups
+
+
+def _independent(S: Structure, rows: list[int]) -> bool:
+    """Whether these observations can each be matched to a latent of their own."""
+    matched = maximum_bipartite_matching(csr_array(S.support[rows]), perm_type="column")
+    return bool((matched >= 0).all())
+
+
+def _matching(S: Structure, rows: range | tuple[int, ...], i: int, t: int) -> tuple[int, ...]:
+    """One of these observations for each latent, ``i`` for ``t``; empty when there is no such matching."""
+    others = [k for k in rows if k != i]
+    rest = np.delete(S.support[others].toarray(), t, axis=1)
+    matched = maximum_bipartite_matching(csr_array(rest), perm_type="row") if rest.size else np.array([], dtype=int)
+    if (matched < 0).any():
+        return ()
+    found = [others[k] for k in matched]
+    return (*found[:t], i, *found[t:])

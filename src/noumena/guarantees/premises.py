@@ -1,0 +1,168 @@
+"""Premises: what is asked of a world, a structure or a decoder before a theorem speaks, each with its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from noumena.derivatives import jacobian
+from noumena.guarantees.competitors import Competitor
+from noumena.guarantees.theorem import Hypothesis
+from noumena.guarantees.witness import MOST_DEPENDENCE, Model, dependence
+from noumena.structure import Structure
+from noumena.worlds import World
+
+ENOUGH = 0.95
+"""A fitted model explains the data when its R² is at least this."""
+PROBES = 256
+GRID = 9
+SINGULAR = 1e-8
+INVERTIBLE = "g is invertible"
+NO_DENSER = "the other model is no denser"
+EXPLAINED = "the data are explained"
+INDEPENDENT = "the latents are independent"
+POSITIVE_EVERYWHERE = ("gaussian", "unit gaussian", "laplace", "correlated gaussian", "linear sem")
+
+
+def generic() -> Hypothesis:
+    """No accidental cancellation, which a bare structure cannot show."""
+    return Hypothesis(
+        "generic entries", "unknown", "a bare structure has no numbers; accidental cancellation is excluded"
+    )
+
+
+def no_denser() -> Hypothesis:
+    """The other model has no more dependencies."""
+    return Hypothesis(NO_DENSER, "unknown", "this is what the dependency penalty asks for")
+
+
+def invertible(world: World) -> Hypothesis:
+    """Whether the world's decoder can be undone, from what was checked when it was built or from its Jacobians."""
+    rank, secant = world.facts.get("rank margin"), world.facts.get("secant margin")
+    if rank is not None and secant is not None:
+        evidence = (
+            f"on samples, smallest/largest singular value of the Jacobian ≥ {rank:.3f} and smallest/largest stretch "
+            f"between points ≥ {secant:.3f}"
+        )
+        return Hypothesis(INVERTIBLE, "supported", evidence)
+    J = world.jacobian(world.latents(PROBES))
+    singular = torch.linalg.svdvals(J)
+    margin = float((singular[:, -1] / singular[:, 0]).min())
+    if margin <= SINGULAR:
+        return Hypothesis(INVERTIBLE, "fails", f"a sampled Jacobian has rank below {J.shape[2]}")
+    if J.shape[1] == J.shape[2] and len(set(torch.linalg.det(J).sign().tolist())) > 1:
+        return Hypothesis(INVERTIBLE, "fails", "the determinant of the Jacobian changes its sign: g folds")
+    sentence = f"locally yes, smallest/largest singular value ≥ {margin:.3f}; globally not checked when it was built"
+    return Hypothesis(INVERTIBLE, "unknown", sentence)
+
+
+def density(world: World) -> Hypothesis:
+    """Whether the latents' density is positive everywhere."""
+    name = "the density of the latents is positive everywhere"
+    if world.law.name in POSITIVE_EVERYWHERE:
+        return Hypothesis(name, "holds", f"the law is {world.law.name}")
+    if world.law.name == "uniform":
+        return Hypothesis(name, "fails", "the law is uniform on a box")
+    return Hypothesis(name, "unknown", f"nothing is known of the law {world.law.name!r}")
+
+
+def independent_law(world: World | None) -> Hypothesis:
+    """Independence as the world's law has it."""
+    if world is None:
+        return Hypothesis(INDEPENDENT, "unknown", "a bare structure has no law")
+    if world.law.independent:
+        return Hypothesis(INDEPENDENT, "holds", f"the law is {world.law.name}, independent")
+    return Hypothesis(INDEPENDENT, "fails", f"the law is {world.law.name}, dependent")
+
+
+def independent_points(points: Tensor) -> Hypothesis:
+    """Independence as latent points show it, pair by pair."""
+    if points.shape[1] == 1:
+        return Hypothesis(INDEPENDENT, "holds", "there is one latent")
+    value = dependence(points.detach().cpu().numpy())
+    answer = "supported" if value <= MOST_DEPENDENCE else "fails"
+    sentence = (
+        f"Cramér's V of the most dependent pair is {value:.3f} at {len(points)} points (wanted {MOST_DEPENDENCE})"
+    )
+    return Hypothesis(INDEPENDENT, answer, sentence)
+
+
+def explained(r2: float | None) -> Hypothesis:
+    """Whether a fitted model reconstructs its data."""
+    if r2 is None:
+        return Hypothesis(EXPLAINED, "unknown", "no reconstruction error is known for a bare decoder")
+    answer = "supported" if r2 >= ENOUGH else "fails"
+    return Hypothesis(EXPLAINED, answer, f"held-out R² of the reconstruction {r2:.3f} (wanted {ENOUGH})")
+
+
+def clear(S: Structure) -> Hypothesis:
+    """Whether no entry of an estimated structure is near the threshold."""
+    evidence = S.evidence
+    assert evidence is not None
+    near = evidence.borderline()
+    sentence = f"threshold {evidence.threshold:.3f}, nearest entry a factor {evidence.margin:.2f} away"
+    if not near:
+        return Hypothesis("the structure is read off clearly", "supported", sentence)
+    shown = ", ".join(f"{S.observed[i]}–{S.latent[j]}" for i, j in near[:6])
+    more = f" and {len(near) - 6} more" if len(near) > 6 else ""
+    return Hypothesis("the structure is read off clearly", "unknown", f"{sentence}; could flip: {shown}{more}")
+
+
+def all_in_use(S: Structure) -> Hypothesis:
+    """Whether every latent of a fitted model moves an observation."""
+    evidence = S.evidence
+    assert evidence is not None
+    name, strongest = "every latent is in use", evidence.strength.max(axis=0)
+    silent = [S.latent[j] for j in np.flatnonzero(strongest <= evidence.threshold)]
+    if silent:
+        return Hypothesis(name, "fails", f"nothing depends on {', '.join(silent)}; fit fewer latents")
+    return Hypothesis(name, "supported", f"the faintest moves an observation by {strongest.min():.2f} of its spread")
+
+
+def more_observations(S: Structure) -> Hypothesis:
+    """Whether there are more observations than latents."""
+    name = "more observations than latents"
+    if S.n_observed > S.n_latents:
+        return Hypothesis(name, "holds", f"{S.n_observed} and {S.n_latents}")
+    return Hypothesis(
+        name,
+        "fails",
+        f"{S.n_observed} and {S.n_latents}: ẑ = x is as sparse as a model can be, whatever the world",
+    )
+
+
+def available(model: Model | None, independence: Hypothesis) -> Callable[[Competitor], bool]:
+    """Which competitors of a structure can be built on a model: those whose observations can be undone on its points,
+    and, where independence is needed, only if it does not fail."""
+
+    @cache
+    def slopes() -> Tensor:
+        assert model is not None
+        return jacobian(model.decoder, model.known[:PROBES]).detach()
+
+    def one_sign(values: Tensor) -> bool:
+        return bool((values > 0).all() or (values < 0).all())
+
+    def test(competitor: Competitor) -> bool:
+        if competitor.kind in ("rotation", "triangular") and independence.answer == "fails":
+            return False
+        if model is None or competitor.kind in ("shear", "rotation"):
+            return True
+        if competitor.kind == "substitution":
+            return one_sign(_slopes_along(model, competitor.rows[0], competitor.latent))
+        return one_sign(torch.linalg.det(slopes()[:, list(competitor.rows)]))
+
+    return test
+
+
+def _slopes_along(model: Model, i: int, t: int) -> Tensor:
+    """``∂x_i/∂z_t`` at points and along the range of ``z_t`` through each of them."""
+    z = model.known[: PROBES // 4]
+    values = torch.linspace(float(model.known[:, t].min()), float(model.known[:, t].max()), GRID, dtype=z.dtype)
+    moved = z.repeat(GRID, 1)
+    moved[:, t] = values.repeat_interleave(len(z))
+    return jacobian(model.decoder, torch.cat([z, moved])).detach()[:, i, t]
