@@ -12,6 +12,7 @@ FOUNDATIONS = {
     "threads",
     "derivatives",
     "evidence",
+    "strength",
     "structure",
     "occam",
     "surplus",
@@ -27,8 +28,9 @@ MAY_IMPORT = {
     "seeds": {"checks"},
     "derivatives": {"checks"},
     "ambiguity": {"checks"},
-    "evidence": {"checks", "derivatives"},
-    "structure": {"checks", "evidence"},
+    "evidence": set(),
+    "strength": {"checks", "derivatives"},
+    "structure": {"checks", "evidence", "strength"},
     "worlds": FOUNDATIONS,
     "nets": FOUNDATIONS,
     "penalties": FOUNDATIONS,
@@ -36,7 +38,7 @@ MAY_IMPORT = {
     "estimators": FOUNDATIONS | {"nets", "penalties"},
     "guarantees": FOUNDATIONS | {"worlds", "estimators"},
     "demo": FOUNDATIONS | {"worlds", "penalties", "estimators", "guarantees", "metrics"},
-    "report": FOUNDATIONS | {"estimators", "guarantees", "metrics", "demo"},
+    "report": FOUNDATIONS | {"worlds", "estimators", "guarantees", "metrics", "demo"},
 }
 EVERYTHING = {"__init__", "cli"}
 

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import orthogonal_procrustes
-from scipy.optimize import linear_sum_assignment
 
 from noumena import checks
 
@@ -137,11 +135,18 @@ def align(z: Any, z_hat: Any, *, up_to: str | Ambiguity = "permutation+scaling")
 Fit = tuple[Callable[[Any], np.ndarray], np.ndarray | None]
 
 
+def _assigned(cost: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of the cheapest assignment; scipy's solver is imported when something is aligned."""
+    from scipy.optimize import linear_sum_assignment
+
+    return linear_sum_assignment(cost)
+
+
 def _permutation(z: np.ndarray, z_hat: np.ndarray, up_to: Ambiguity) -> Fit:
     plus = ((z[:, :, None] - z_hat[:, None, :]) ** 2).sum(axis=0)
     minus = ((z[:, :, None] + z_hat[:, None, :]) ** 2).sum(axis=0)
     cost = np.minimum(plus, minus) if up_to.group == "signed permutation" else plus
-    _, permutation = linear_sum_assignment(cost)
+    _, permutation = _assigned(cost)
     chosen = (np.arange(z.shape[1]), permutation)
     signs = np.where((minus < plus)[chosen] & (up_to.group == "signed permutation"), -1.0, 1.0)
     return (lambda new: np.asarray(new)[:, permutation] * signs), permutation
@@ -153,7 +158,7 @@ def _scaling(z: np.ndarray, z_hat: np.ndarray, up_to: Ambiguity) -> Fit:
     power = (centred_hat**2).sum(axis=0)
     safe = np.where(power > 0, power, 1)
     explained = cross**2 / safe  # squared error removed by the best scale of each pair
-    rows, columns = linear_sum_assignment(-explained)
+    rows, columns = _assigned(-explained)
     permutation = np.full(z.shape[1], -1)
     permutation[rows] = columns
     slope = np.zeros(z.shape[1])
@@ -163,6 +168,8 @@ def _scaling(z: np.ndarray, z_hat: np.ndarray, up_to: Ambiguity) -> Fit:
 
 
 def _rigid(z: np.ndarray, z_hat: np.ndarray, up_to: Ambiguity) -> Fit:
+    from scipy.linalg import orthogonal_procrustes
+
     mean, mean_hat = z.mean(axis=0), z_hat.mean(axis=0)
     rotation, shared = orthogonal_procrustes(z_hat - mean_hat, z - mean)
     power = float(((z_hat - mean_hat) ** 2).sum())
@@ -209,7 +216,7 @@ def _blockwise(z: np.ndarray, z_hat: np.ndarray, up_to: Ambiguity) -> Fit:
         ranks = np.corrcoef(rankdata(z, axis=0), rankdata(z_hat, axis=0), rowvar=False)[:d, d:]
     strength = np.nan_to_num(np.abs(ranks))
     per_block = np.stack([strength[list(b)].max(axis=0) for b in blocks for _ in b])
-    rows, columns = linear_sum_assignment(-per_block)
+    rows, columns = _assigned(-per_block)
     owner = [k for k, b in enumerate(blocks) for _ in b]
     partners = {k: sorted(int(c) for r, c in zip(rows, columns, strict=True) if owner[r] == k) for k in set(owner)}
     permutation = np.full(d, -1)

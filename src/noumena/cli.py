@@ -137,6 +137,55 @@ def report(
     _describe(load(run), run, as_json=as_json)
 
 
+@app.command()
+def certify(
+    subject: Annotated[Path, typer.Argument(help="A run's folder, or a structure as a CSV of 0 and 1.")],
+    independent: Annotated[
+        bool, typer.Option("--independent", help="Demand independent latents of both models.")
+    ] = False,
+    query: Annotated[
+        list[str] | None, typer.Option(help='Ask about a set of latents, "(x1 & x2) - x3"; may be repeated.')
+    ] = None,
+    threshold: Annotated[float | None, typer.Option(help="Strength above which a run's entry is a dependency.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the certificate and its page.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Say what can be trusted about the latents of a run or a structure, and why.
+
+    Example: noumena certify structure.csv --query "(x1 & x2) - x3"
+    """
+    from noumena.guarantees import certify as certified
+
+    require(subject.exists(), "The subject must be a run's folder or a structure's file.", f"{subject}")
+    chosen: Any = subject
+    if subject.is_dir():
+        from noumena.estimators import load
+
+        chosen = load(subject)
+    else:
+        require(threshold is None, "--threshold is for a run; a structure is read as it is.", f"{subject}")
+    found = certified(chosen, threshold=threshold, independent=independent)
+    answers = [found.query(text) for text in query or []]
+    if out is not None:
+        _claim(out, force=force)
+        from noumena.report import Page, write
+        from noumena.report.certificates import certificate_chapter
+
+        _write_json(found.to_dict(), out / "certificate.json")
+        chapter = certificate_chapter(found, queries=dict(zip(query or [], answers, strict=True)))
+        write(Page(title="What can be trusted", lead=f"{found.structure}", chapters=(chapter,)), out / "report.html")
+    if as_json:
+        asked = [{"query": text, **a.to_dict()} for text, a in zip(query or [], answers, strict=True)]
+        print(json.dumps({"queries": asked} if query else found.to_dict(), indent=1, ensure_ascii=False))
+    elif query:
+        print("\n".join(f"{text}: {a}" for text, a in zip(query, answers, strict=True)))
+    else:
+        print(found)
+    if out is not None and not as_json:
+        print(f"\nThe certificate and its page are in {out}")
+
+
 def _claim(out: Path, *, force: bool, resume: bool = False) -> None:
     """Make sure that ``out`` can be written to and that nothing in it is lost unasked."""
     require(not out.exists() or out.is_dir(), "--out must name a folder.", f"the file {out}")
@@ -177,13 +226,18 @@ def _describe(model: Estimator, out: Path, *, as_json: bool) -> None:
     from noumena.report.chapters import model_chapter
 
     certificate = certify(model)
-    text = json.dumps(certificate.to_dict(), indent=1, ensure_ascii=False)
-    (out / "certificate.json.part").write_text(text)
-    (out / "certificate.json.part").replace(out / "certificate.json")
+    text = _write_json(certificate.to_dict(), out / "certificate.json")
     chapter = model_chapter(model, certificate)
     lead = "What was learned, and what about it can be trusted. Nothing here has seen true latents."
     page = write(Page(title="Learned latents", lead=lead, chapters=(chapter,)), out / "report.html")
     print(text if as_json else f"{certificate}\n\nThe run is in {out}, the page is {page}")
+
+
+def _write_json(content: dict[str, Any], path: Path) -> str:
+    text = json.dumps(content, indent=1, ensure_ascii=False)
+    path.with_suffix(".json.part").write_text(text)
+    path.with_suffix(".json.part").replace(path)
+    return text
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:

@@ -1,18 +1,11 @@
-"""Evidence for a structure: how strong every dependency of a decoder is, and where the line was drawn."""
+"""Evidence for a structure: how strong every dependency is (``noumena.strength`` measures it), and where the line was
+drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import torch
-from jaxtyping import Float
-from torch import Tensor
-
-from noumena import checks
-from noumena.derivatives import jacobian
 
 LARGEST = 700.0
 """Distances on a log scale end here, so that their exponentials are finite."""
@@ -40,34 +33,6 @@ class Evidence:
         tiny = np.finfo(float).tiny
         distance = np.abs(np.log(np.maximum(self.strength, tiny)) - np.log(max(self.threshold, tiny)))
         return np.where(self.strength == 0, LARGEST, np.minimum(distance, LARGEST))
-
-
-def relative_strength(decoder: Callable, z: Any) -> np.ndarray:
-    """``mean_b |∂x_i/∂z_j| · sd(z_j) / sd(x_i)`` of a decoder at points, as an ``(observed, latent)`` array."""
-    points = z if isinstance(z, torch.Tensor) else torch.as_tensor(checks.table(z, "z", min_rows=2))
-    if isinstance(decoder, torch.nn.Module):
-        points = next((points.to(p) for p in decoder.parameters()), points)
-    checks.require(len(points) >= 2, "A structure is read off at two points or more.", f"{len(points)}")
-    points = points.detach()
-    J = jacobian(decoder, points).detach()
-    with torch.no_grad():
-        x = decoder(points)
-    return shares(J, points, x).double().cpu().numpy()
-
-
-def shares(
-    J: Float[Tensor, "batch observed latent"], z: Float[Tensor, "batch latent"], x: Float[Tensor, "batch observed"]
-) -> Float[Tensor, "observed latent"]:
-    """``mean_b |J_ij| · sd(z_j) / sd(x_i)``: the share of an observation's spread that a latent's typical move makes.
-
-    Zero exactly where no point has a dependency; free of the units of ``z`` and ``x``.
-
-    >>> z = torch.tensor([[0.0], [1.0]])
-    >>> shares(torch.full((2, 1, 1), 3.0), z, 3 * z)
-    tensor([[1.]])
-    """
-    spread = x.std(dim=0).clamp_min(torch.finfo(x.dtype).tiny)
-    return J.abs().mean(dim=0) * z.std(dim=0)[None, :] / spread[:, None]
 
 
 def widest_gap(strength: np.ndarray, *, lowest: float = 0.03, highest: float = 0.2) -> float:

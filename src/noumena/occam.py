@@ -150,5 +150,3 @@ def _gap(costs: dict[tuple[int, ...], int]) -> Gap:
     value = min(costs.values())
     exchange = min((T for T, cost in costs.items() if cost == value), key=len)
     return Gap(value, exchange, tuple(T for T, cost in costs.items() if cost <= 0))
-
-

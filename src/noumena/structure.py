@@ -19,11 +19,10 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import linear_sum_assignment
 
 from noumena import checks
 from noumena.checks import InputError
-from noumena.evidence import Evidence, relative_strength, widest_gap
+from noumena.evidence import Evidence, widest_gap
 
 
 @dataclass(frozen=True)
@@ -174,6 +173,8 @@ class Structure:
         sorted strengths is used. A latent that touches nothing keeps its strongest entry, so that
         the structure stays a structure; the evidence shows how weak it is.
         """
+        from noumena.strength import relative_strength  # torch is imported when a decoder is there
+
         strength = relative_strength(decoder, z)
         line = widest_gap(strength) if threshold is None else checks.number(threshold, "threshold", minimum=0)
         support = strength > line
@@ -319,6 +320,8 @@ class Structure:
         >>> Structure([[1, 0], [1, 1]]).match(Structure([[0, 1], [1, 1]])).f1
         1.0
         """
+        from scipy.optimize import linear_sum_assignment
+
         checks.require(
             self.n_observed == other.n_observed,
             "Structures must have the same observations.",

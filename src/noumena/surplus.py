@@ -37,12 +37,10 @@ def surplus(support: Any) -> int:
     3
     """
     S: Any = sparse.csr_array(support).astype(np.int32)
-    if _pair_without_surplus(S):
-        return 0
     bound = owned_surplus(S)
-    if bound > 0:
+    if bound > 0 or S.shape[0] * S.shape[1] > SMALL or _pair_without_surplus(S):
         return bound
-    return int(S.shape[0] * S.shape[1] <= SMALL and _matched(S.toarray() > 0))
+    return int(_matched(S.toarray() > 0))
 
 
 def owned_surplus(support: Any) -> int:
@@ -64,9 +62,9 @@ def owned_surplus(support: Any) -> int:
 def pure_surplus(J: np.ndarray, *, tolerance: float = 1e-9) -> int:
     """A lower bound on the Occam gap of one Jacobian whatever cancels by accident, if positive, else 0.
 
-    Two latents: the rows in which both cancel are those with one ratio of entries, counted exactly. Three or more: a row
-    that sees one latent only is never cancelled, so with ``r`` the heaviest and ``p_q`` such rows of ``q`` the exchange
-    costs at least the two smallest ``p_q`` less the rows ``r`` shares.
+    Two latents: the rows in which both cancel are those with one ratio of entries, counted exactly. Three or more: a
+    row that sees one latent only is never cancelled, so with ``r`` the heaviest and ``p_q`` such rows of ``q`` the
+    exchange costs at least the two smallest ``p_q`` less the rows ``r`` shares.
 
     >>> pure_surplus(np.array([[1.0, 0], [1, 0], [1, 1], [0, 1], [0, 1]]))
     1

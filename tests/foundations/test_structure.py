@@ -15,7 +15,8 @@ from scipy import sparse
 from torch import Tensor
 
 from noumena.checks import InputError
-from noumena.evidence import Evidence, relative_strength, widest_gap
+from noumena.evidence import Evidence, widest_gap
+from noumena.strength import relative_strength
 from noumena.structure import LatentSet, Structure
 
 modest = settings(max_examples=60, deadline=None)

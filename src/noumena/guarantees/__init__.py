@@ -1,11 +1,32 @@
-"""Guarantees: under checked hypotheses, up to which ambiguity are the latents pinned down?"""
+"""Guarantees: under checked hypotheses, up to which ambiguity are the latents pinned down?
 
-from noumena.guarantees.answer import Answer
-from noumena.guarantees.certificate import Certificate, Verdict
-from noumena.guarantees.certify import certify
-from noumena.guarantees.competitors import Competitor, Rivals
-from noumena.guarantees.theorem import Hypothesis, Reading, Theorem
-from noumena.guarantees.witness import Verification, Witness
+Names are imported when they are used: a structure is certified without torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from noumena.guarantees.answer import Answer
+    from noumena.guarantees.certificate import Certificate, Verdict
+    from noumena.guarantees.competitors import Competitor, Rivals
+    from noumena.guarantees.subjects import certify
+    from noumena.guarantees.theorem import Hypothesis, Reading, Theorem
+    from noumena.guarantees.witness import Verification, Witness
+
+_HOMES = {
+    "Answer": "answer",
+    "Certificate": "certificate",
+    "Competitor": "competitors",
+    "Hypothesis": "theorem",
+    "Reading": "theorem",
+    "Rivals": "competitors",
+    "Theorem": "theorem",
+    "Verdict": "certificate",
+    "Verification": "witness",
+    "Witness": "witness",
+    "certify": "subjects",
+}
 
 __all__ = [
     "Answer",
@@ -20,3 +41,9 @@ __all__ = [
     "Witness",
     "certify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"noumena.guarantees.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'noumena.guarantees' has no attribute {name!r}")

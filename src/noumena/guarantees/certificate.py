@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noumena import checks, queries
 from noumena.ambiguity import Ambiguity, Blocks
@@ -18,11 +18,12 @@ from noumena.checks import InputError
 from noumena.guarantees.answer import Answer, answer
 from noumena.guarantees.competitors import Competitor, Rivals
 from noumena.guarantees.flips import Flip, flips
-from noumena.guarantees.sparser import sparser
 from noumena.guarantees.theorem import Hypothesis, Theorem
-from noumena.guarantees.witness import Model, Witness, build
 from noumena.occam import Gap
 from noumena.structure import LatentSet, Structure
+
+if TYPE_CHECKING:
+    from noumena.guarantees.witness import Model, Witness
 
 POSITIVE_GAP = "the Occam gap is positive"
 SHOWN = 20
@@ -119,11 +120,18 @@ class Certificate:
             raise InputError(
                 f"A witness needs a pair with a known competitor. Got {names}: {self.verdict(t, r).answer}."
             )
+        if rival.kind == "observations" and len(self.structure) == self.structure.n_observed:
+            raise InputError(
+                "A witness must have other latents. Got a fitted model that is ẑ = x itself: whatever the world is, it "
+                "explains the data as sparsely."
+            )
         if self.model is None:
             raise InputError(
                 "A witness is built from a decoder: certify a world (worlds.structured(structure)), a fitted model or "
                 f"a decoder with points. Got a certificate of a bare structure, for {names}."
             )
+        from noumena.guarantees.witness import build  # torch is imported when there is a decoder
+
         return build(rival, self.model)
 
     def sparser(self) -> Witness | None:
@@ -131,7 +139,11 @@ class Certificate:
 
         A negative gap at points does not promise one: the exchange may have to change from point to point.
         """
-        return None if self.model is None else sparser(self.model)
+        if self.model is None:
+            return None
+        from noumena.guarantees.sparser import sparser
+
+        return sparser(self.model)
 
     @cached_property
     def flips(self) -> tuple[Flip, ...]:
@@ -189,7 +201,7 @@ class Certificate:
         lines += [f"  {h.answer:9} {h.name}: {h.evidence}" for h in self.hypotheses]
         lines += ["", "Rests on", *(f"  {sentence}" for sentence in self.rests_on)]
         if self.theorems:
-            lines += ["", "The paper's theorems", *(f"  {t.sentence}" for t in self.theorems)]
+            lines += ["", "Theorems", *(f"  {t.sentence}" for t in self.theorems)]
         if self.flips:
             lines += ["", "Entries near the threshold", *(f"  {flip}" for flip in self.flips)]
         return "\n".join(lines)

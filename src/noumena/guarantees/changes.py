@@ -23,6 +23,9 @@ NEWTON_STEPS = 40
 MOST_REFERENCES = 4096
 KERNELS = 1024
 """Sample points of a smoothed distribution function."""
+BUMPS = 200
+BUMP_WIDTH = 1.0
+RIDGES = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 TAIL = 1e-3
 """Weight of the logistic tails, which keep a distribution function increasing where no sample point lies."""
 
@@ -166,8 +169,11 @@ def normal_score(values: Tensor) -> Scalar:
 
 
 class Conditional:
-    """Normal scores ``Φ⁻¹(F(x_k | x_1 … x_{k−1}))`` from a sample: kernel weights on what is given, a kernel-smoothed
-    distribution function of what is left after a linear fit, with logistic tails, strictly increasing in ``x_k``."""
+    """Normal scores ``Φ⁻¹(F(x_k | x_1 … x_{k−1}))`` from a sample, strictly increasing in ``x_k``.
+
+    A smooth fit of ``x_k`` to the given ones is taken off (linear plus bumps, ridge chosen by cross-validation); what is
+    left has a kernel-smoothed distribution function with kernel weights on the given ones and logistic tails.
+    """
 
     def __init__(self, sample: Tensor):
         sample = sample[:KERNELS]
@@ -175,8 +181,8 @@ class Conditional:
         given, last = sample[:, :-1], sample[:, -1]
         self.centre, self.scale = (given.mean(0), given.std(0)) if k > 1 else (last.new_zeros(0), last.new_ones(0))
         self.given = (given - self.centre) / self.scale
-        design = torch.cat([self.given, torch.ones_like(last)[:, None]], dim=1)
-        self.slope = torch.linalg.lstsq(design, last[:, None]).solution[:, 0]
+        design = self._features(self.given)
+        self.slope = _ridge(design, last)
         self.rest = last - design @ self.slope
         self.spread = self.rest.std()
         self.given_width = 1.06 * n ** (-1 / (k + 3))
@@ -204,9 +210,16 @@ class Conditional:
     def _given(self, given: Tensor) -> tuple[Tensor, Tensor]:
         """The linear fit and the weight of every sample point, given the earlier ones."""
         placed = (given - self.centre) / self.scale
-        design = torch.cat([placed, placed.new_ones(len(placed), 1)], dim=1)
-        gaps = (placed[:, None, :] - self.given[None, :, :]) / self.given_width
-        return design @ self.slope, torch.softmax(-0.5 * (gaps**2).sum(dim=2), dim=1)
+        weight = torch.softmax(-0.5 * _squares(placed, self.given) / self.given_width**2, dim=1)
+        return self._features(placed) @ self.slope, weight
+
+    def _features(self, placed: Tensor) -> Tensor:
+        """A constant, the given ones, and bumps around some sample points."""
+        constant = placed.new_ones(len(placed), 1)
+        if placed.shape[1] == 0:
+            return constant
+        bumps = torch.exp(-0.5 * _squares(placed, self.given[:BUMPS]) / BUMP_WIDTH**2)
+        return torch.cat([constant, placed, bumps], dim=1)
 
     def _score(self, rest: Tensor, weight: Tensor) -> Tensor:
         standing = (rest[:, None] - self.rest[None, :]) / self.width
@@ -217,23 +230,39 @@ class Conditional:
         return torch.where(below < above, low, high)
 
 
-def triangular(g: Map, rows: Sequence[int], points: Tensor) -> Change:
-    """``ẑ_k = Φ⁻¹(F(x_k | x_1 … x_{k−1}))`` over the observations ``rows``: independent standard normals, as far as the
-    sample of ``points`` tells."""
-    R = list(rows)
-    everything = list(range(points.shape[1]))
-    invert = substitution(g, everything, R, points)
-    sample = g(points[:MOST_REFERENCES]).detach()[:, R]
-    steps = [Conditional(sample[:, : k + 1]) for k in range(len(R))]
+def _squares(a: Tensor, b: Tensor) -> Tensor:
+    return ((a[:, None, :] - b[None, :, :]) ** 2).sum(dim=2)
+
+
+def _ridge(design: Tensor, target: Tensor) -> Tensor:
+    """Least squares with the ridge of the smallest generalised cross-validation error."""
+    U, s, V = torch.linalg.svd(design, full_matrices=False)
+    projected, n = U.T @ target, len(target)
+    left = (target**2).sum() - (projected**2).sum()
+    best = (torch.inf, torch.zeros_like(s))
+    for ridge in RIDGES:
+        shrink = s**2 / (s**2 + ridge * s[0] ** 2)
+        error = left + (((1 - shrink) * projected) ** 2).sum()
+        best = min(best, (float(error / (1 - shrink.sum() / n) ** 2), shrink), key=lambda found: found[0])
+    return V.T @ (best[1] * projected / s.clamp_min(torch.finfo(s.dtype).tiny))
+
+
+def triangular(g: Map, rows: Sequence[int], given: Sequence[Sequence[int]], points: Tensor) -> Change:
+    """``ẑ_k = Φ⁻¹(F(x_k | x_given))`` over the observations ``rows``, each given those earlier ones, by position, that it
+    depends on: independent standard normals, as far as the sample of ``points`` tells."""
+    R, before = list(rows), [list(earlier) for earlier in given]
+    invert = substitution(g, range(points.shape[1]), R, points)
+    sample = g(points[:KERNELS]).detach()[:, R]
+    steps = [Conditional(sample[:, [*earlier, k]]) for k, earlier in enumerate(before)]
 
     def forward(z: Tensor) -> Tensor:
         x = g(z)[:, R]
-        return torch.stack([step.value(x[:, k], x[:, :k]) for k, step in enumerate(steps)], dim=1)
+        return torch.stack([step.value(x[:, k], x[:, before[k]]) for k, step in enumerate(steps)], dim=1)
 
     def inverse(z_hat: Tensor) -> Tensor:
         x = z_hat[:, :0]
         for k, step in enumerate(steps):
-            x = torch.cat([x, step.root(z_hat[:, k], x)[:, None]], dim=1)
+            x = torch.cat([x, step.root(z_hat[:, k], x[:, before[k]])[:, None]], dim=1)
         return invert.inverse(x)
 
     return Change(forward, inverse)

@@ -25,10 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from noumena.structure import Structure
 
@@ -202,6 +202,17 @@ def chain(S: Structure, first: int) -> tuple[int, ...]:
     return tuple(rows)
 
 
+def conditions(S: Structure, rows: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """For each observation of a chain, by position, the earlier ones that it is not independent of.
+
+    >>> conditions(Structure([[1, 0, 0], [0, 1, 1], [1, 1, 0]]), (0, 1, 2))
+    ((), (), (0, 1))
+    """
+    latents = [set(S.of(k)) for k in rows]
+    prefixes = (_components(latents[: k + 1]) for k in range(len(rows)))
+    return tuple(next(tuple(sorted(c - {k})) for c in prefix if k in c) for k, prefix in enumerate(prefixes))
+
+
 def triangle(S: Structure, rows: tuple[int, ...]) -> int:
     """Dependencies of the triangular model over these observations, counted from above.
 
@@ -210,9 +221,8 @@ def triangle(S: Structure, rows: tuple[int, ...]) -> int:
     """
     latents = [set(S.of(k)) for k in rows]
     prefixes = [_components(latents[: k + 1]) for k in range(len(rows))]
-    inside = sum(next(len(c) for c in prefix if k in c) for k, prefix in enumerate(prefixes))
     solved = [p for k, p in enumerate(prefixes) if len(set().union(*latents[: k + 1])) == k + 1]
-    total = inside
+    total = sum(len(given) + 1 for given in conditions(S, rows))
     for i in range(S.n_observed):
         if i in rows:
             continue
@@ -236,16 +246,22 @@ def _components(latents: list[set[int]]) -> list[set[int]]:
 
 def _independent(S: Structure, rows: list[int]) -> bool:
     """Whether these observations can each be matched to a latent of their own."""
-    matched = maximum_bipartite_matching(csr_array(S.support[rows]), perm_type="column")
-    return bool((matched >= 0).all())
+    return bool((_matched(S.support[rows], "column") >= 0).all())
 
 
 def _matching(S: Structure, rows: range | tuple[int, ...], i: int, t: int) -> tuple[int, ...]:
     """One of these observations for each latent, ``i`` for ``t``; empty when there is no such matching."""
     others = [k for k in rows if k != i]
     rest = np.delete(S.support[others].toarray(), t, axis=1)
-    matched = maximum_bipartite_matching(csr_array(rest), perm_type="row") if rest.size else np.array([], dtype=int)
+    matched = _matched(rest, "row") if rest.size else np.array([], dtype=int)
     if (matched < 0).any():
         return ()
     found = [others[k] for k in matched]
     return (*found[:t], i, *found[t:])
+
+
+def _matched(support: Any, perm_type: str) -> np.ndarray:
+    """For each row (``column``) or column (``row``) its partner, −1 for none; imported when a matching is needed."""
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
+    return maximum_bipartite_matching(csr_array(support), perm_type=perm_type)

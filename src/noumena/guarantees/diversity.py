@@ -19,8 +19,6 @@ with ``i``.
 from __future__ import annotations
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from noumena.ambiguity import Ambiguity
 from noumena.guarantees.theorem import Hypothesis, Theorem
@@ -96,7 +94,7 @@ def closure_of(latents: LatentSet, structure: Structure) -> LatentSet:
 # ---- hypotheses ------------------------------------------------------------------------------------------------
 
 
-def spanning(J: Tensor | None, structure: Structure, *, exact: bool) -> Hypothesis:
+def spanning(J: np.ndarray | None, structure: Structure, *, exact: bool) -> Hypothesis:
     """Whether each row has as many points with independent gradients as it has latents, from sampled Jacobians."""
     if J is None:
         return Hypothesis(NONLINEAR, "unknown", "a bare structure has no gradients")
@@ -105,7 +103,7 @@ def spanning(J: Tensor | None, structure: Structure, *, exact: bool) -> Hypothes
         latents = list(structure.of(i))
         if not latents:
             continue
-        singular = torch.linalg.svdvals(J[:, i, latents])
+        singular = np.linalg.svd(J[:, i, latents], compute_uv=False)
         margin = float(singular[-1] / singular[0]) if len(singular) == len(latents) else 0.0
         lowest = min(lowest, margin)
         if margin <= SPAN_MARGIN:
@@ -130,7 +128,7 @@ def pairing() -> Hypothesis:
 def closure_theorem(structure: Structure, hypotheses: tuple[Hypothesis, ...]) -> Theorem:
     """What Assumption 1 proves: a latent is known up to the latents of its closure."""
     known = tuple(_known_up_to(structure.closure(t)) for t in range(structure.n_latents))
-    return Theorem("closure", f"{PAPER}, Theorem 1 (i) as far as it follows", (*hypotheses, pairing()), known)
+    return Theorem("Closure under Assumption 1", f"{PAPER}, Theorem 1 (i) as far as it follows", (*hypotheses, pairing()), known)
 
 
 def independence_theorem(structure: Structure, hypotheses: tuple[Hypothesis, ...]) -> Theorem:
@@ -141,7 +139,7 @@ def independence_theorem(structure: Structure, hypotheses: tuple[Hypothesis, ...
         Ambiguity("element-wise") if t in single else _known_up_to(structure.closure(t))
         for t in range(structure.n_latents)
     )
-    return Theorem("closure with independence", f"{PAPER}, Theorem 1 (i)", (*hypotheses, pairing()), known)
+    return Theorem("Closure under Assumption 1, with independence", f"{PAPER}, Theorem 1 (i)", (*hypotheses, pairing()), known)
 
 
 def paper_theorem(structure: Structure, hypotheses: tuple[Hypothesis, ...]) -> Theorem:
@@ -149,7 +147,7 @@ def paper_theorem(structure: Structure, hypotheses: tuple[Hypothesis, ...]) -> T
     met = clauses(structure)
     without = [structure.latent[t] for t in np.flatnonzero(~met.any(axis=1))]
     diverse = Hypothesis(
-        "sufficient diversity (paper's condition)",
+        "every latent meets a clause of sufficient diversity",
         "fails" if without else "holds",
         f"no clause holds for {_few(without)}"
         if without
@@ -164,7 +162,7 @@ def paper_theorem(structure: Structure, hypotheses: tuple[Hypothesis, ...]) -> T
         f"a shear is not excluded for {_few(named, len(pairs))}" if pairs else "clause 3 and the atoms agree",
     )
     known = (Ambiguity("element-wise"),) * structure.n_latents
-    return Theorem("sufficient diversity", f"{PAPER}, Theorem 3", (*hypotheses, pairing(), diverse, nested), known)
+    return Theorem("Sufficient diversity (paper's condition)", f"{PAPER}, Theorem 3", (*hypotheses, pairing(), diverse, nested), known)
 
 
 def _known_up_to(latents: LatentSet) -> Ambiguity:

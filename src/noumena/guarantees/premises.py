@@ -1,43 +1,22 @@
-"""Premises: what is asked of a world, a structure or a decoder before a theorem speaks, each with its evidence."""
+"""Premises: what is asked of a world or a decoder before a theorem speaks, each with its evidence."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from noumena.derivatives import jacobian
-from noumena.guarantees.competitors import Competitor
+from noumena.guarantees.subjects import EXPLAINED, INDEPENDENT, INVERTIBLE
 from noumena.guarantees.theorem import Hypothesis
-from noumena.guarantees.witness import MOST_DEPENDENCE, Model, dependence
+from noumena.guarantees.witness import MOST_DEPENDENCE, dependence
 from noumena.structure import Structure
 from noumena.worlds import World
 
 ENOUGH = 0.95
 """A fitted model explains the data when its R² is at least this."""
 PROBES = 256
-GRID = 9
 SINGULAR = 1e-8
-INVERTIBLE = "g is invertible"
-NO_DENSER = "the other model is no denser"
-EXPLAINED = "the data are explained"
-INDEPENDENT = "the latents are independent"
 POSITIVE_EVERYWHERE = ("gaussian", "unit gaussian", "laplace", "correlated gaussian", "linear sem")
-
-
-def generic() -> Hypothesis:
-    """No accidental cancellation, which a bare structure cannot show."""
-    return Hypothesis(
-        "generic entries", "unknown", "a bare structure has no numbers; accidental cancellation is excluded"
-    )
-
-
-def no_denser() -> Hypothesis:
-    """The other model has no more dependencies."""
-    return Hypothesis(NO_DENSER, "unknown", "this is what the dependency penalty asks for")
 
 
 def invertible(world: World) -> Hypothesis:
@@ -70,10 +49,8 @@ def density(world: World) -> Hypothesis:
     return Hypothesis(name, "unknown", f"nothing is known of the law {world.law.name!r}")
 
 
-def independent_law(world: World | None) -> Hypothesis:
+def independent_law(world: World) -> Hypothesis:
     """Independence as the world's law has it."""
-    if world is None:
-        return Hypothesis(INDEPENDENT, "unknown", "a bare structure has no law")
     if world.law.independent:
         return Hypothesis(INDEPENDENT, "holds", f"the law is {world.law.name}, independent")
     return Hypothesis(INDEPENDENT, "fails", f"the law is {world.law.name}, dependent")
@@ -133,36 +110,3 @@ def more_observations(S: Structure) -> Hypothesis:
         "fails",
         f"{S.n_observed} and {S.n_latents}: ẑ = x is as sparse as a model can be, whatever the world",
     )
-
-
-def available(model: Model | None, independence: Hypothesis) -> Callable[[Competitor], bool]:
-    """Which competitors of a structure can be built on a model: those whose observations can be undone on its points,
-    and, where independence is needed, only if it does not fail."""
-
-    @cache
-    def slopes() -> Tensor:
-        assert model is not None
-        return jacobian(model.decoder, model.known[:PROBES]).detach()
-
-    def one_sign(values: Tensor) -> bool:
-        return bool((values > 0).all() or (values < 0).all())
-
-    def test(competitor: Competitor) -> bool:
-        if competitor.kind in ("rotation", "triangular") and independence.answer == "fails":
-            return False
-        if model is None or competitor.kind in ("shear", "rotation"):
-            return True
-        if competitor.kind == "substitution":
-            return one_sign(_slopes_along(model, competitor.rows[0], competitor.latent))
-        return one_sign(torch.linalg.det(slopes()[:, list(competitor.rows)]))
-
-    return test
-
-
-def _slopes_along(model: Model, i: int, t: int) -> Tensor:
-    """``∂x_i/∂z_t`` at points and along the range of ``z_t`` through each of them."""
-    z = model.known[: PROBES // 4]
-    values = torch.linspace(float(model.known[:, t].min()), float(model.known[:, t].max()), GRID, dtype=z.dtype)
-    moved = z.repeat(GRID, 1)
-    moved[:, t] = values.repeat_interleave(len(z))
-    return jacobian(model.decoder, torch.cat([z, moved])).detach()[:, i, t]

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 
 from noumena import checks
 from noumena.derivatives import Map, jacobian
-from noumena.evidence import relative_strength, shares
 from noumena.guarantees import changes
 from noumena.guarantees.changes import Change
-from noumena.guarantees.competitors import Competitor
+from noumena.guarantees.competitors import Competitor, conditions
+from noumena.strength import relative_strength, shares
 from noumena.structure import Structure
 
 SHEARS = (0.5, 0.25, 0.1, 0.03)
@@ -183,7 +183,8 @@ def _observations(competitor: Competitor, model: Model) -> Change:
 
 def _triangular(competitor: Competitor, model: Model) -> Change:
     """Its first latent is a function of one observation; it is moved to the place of the latent it stands for."""
-    inner = changes.triangular(model.decoder, competitor.rows, model.known)
+    given = conditions(model.structure, competitor.rows)
+    inner = changes.triangular(model.decoder, competitor.rows, given, model.known)
     order = list(range(model.structure.n_latents))
     order[0], order[competitor.latent] = order[competitor.latent], order[0]
     return Change(lambda z: inner.forward(z)[:, order], lambda z_hat: inner.inverse(z_hat[:, order]))

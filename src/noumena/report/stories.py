@@ -6,7 +6,8 @@ from noumena.ambiguity import align
 from noumena.demo import JUDGED_ROWS, Story
 from noumena.metrics import mcc, structure_distance
 from noumena.report import plots
-from noumena.report.chapters import curves_figure, graph_figure, hypotheses_table, latents_table, verdict_of
+from noumena.report.certificates import certificate_figures, certificate_tables, verdict_of
+from noumena.report.chapters import curves_figure
 from noumena.report.page import Chapter, Figure, Page, Table
 
 LEAD = (
@@ -58,10 +59,10 @@ def story_chapter(story: Story) -> Chapter:
             _scores(story),
             _correlations(story),
             _pairs(story),
-            graph_figure(story.certificate),
+            *certificate_figures(story.certificate),
             curves_figure(story.biased),
         ),
-        tables=(_scores_table(story), latents_table(story.certificate), hypotheses_table(story.certificate)),
+        tables=(_scores_table(story), *certificate_tables(story.certificate)),
         details=f"{story.certificate}\n\n\nThe world itself, had it been known\n\n{story.truth}",
     )
 

@@ -24,6 +24,8 @@ HEAT = "var(--heat,#6ea2d6)"
 GOOD = "var(--good,#217346)"
 BAD = "var(--bad,#b3342b)"
 OPEN = "var(--open,#8a5a00)"
+RAMP = ("var(--low,#2a55b5)", "var(--middle,#b8327a)", "var(--high,#c96a00)")
+"""From small to large."""
 
 _NARROW, _BROAD = frozenset("fijlrtI1.,:;'|()[] "), frozenset("mwMW…→")
 
@@ -49,6 +51,40 @@ def shorten(text: str, most: int = 14) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
+def short_names(names: Sequence[str], most: int = 14) -> str:
+    """Some names in at most ``most`` characters, with the number of those left out.
+
+    >>> short_names(["z1", "z2", "z3"]), short_names(["z1", "z2", "z3"], 8), short_names(["wind", "sea"], 6)
+    ('z1, z2, z3', 'z1 +2', 'wi… +1')
+    """
+    rest = ""
+    for k in range(min(len(names), most), 0, -1):
+        rest = f" +{len(names) - k}" if k < len(names) else ""
+        label = ", ".join(names[:k]) + rest
+        if len(label) <= most:
+            return label
+    return shorten(names[0], most - len(rest)) + rest
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Names with commas; of more than ``most`` the number of the others.
+
+    >>> listed(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def counted(n: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "latent"), counted(2, "latent")
+    ('1 latent', '2 latents')
+    """
+    return f"{n} {noun}{'s' * (n != 1)}"
+
+
 def extent(text: str, size: float) -> float:
     """Roughly how wide a text is set at a font size.
 
@@ -58,6 +94,17 @@ def extent(text: str, size: float) -> float:
     broad = sum(c in _BROAD or ord(c) > 0x2E7F for c in text)
     narrow = sum(c in _NARROW for c in text)
     return size * (0.62 * (len(text) - broad - narrow) + 0.95 * broad + 0.4 * narrow)
+
+
+def ramp(share: float) -> str:
+    """The colour of a share in [0, 1], between those of ``RAMP``.
+
+    >>> ramp(0.25)
+    'color-mix(in srgb,var(--low,#2a55b5) 50%,var(--middle,#b8327a))'
+    """
+    low, high = RAMP[:2] if share < 0.5 else RAMP[1:]
+    part = 2 * share if share < 0.5 else 2 * share - 1
+    return f"color-mix(in srgb,{low} {number(100 * (1 - part))}%,{high})"
 
 
 def number(value: Any) -> str:
@@ -100,6 +147,22 @@ def text(
     if turn:
         attributes["transform"] = f"rotate({number(turn)} {number(x)} {number(y)})"
     return element("text", clean(string), x=x, y=y, font_size=size, fill=fill, **attributes)
+
+
+def paragraph(string: str, left: float, top: float, width: float) -> tuple[str, float]:
+    """A text broken into lines no wider than ``width`` where its words allow; and the height taken.
+
+    >>> paragraph("two words", 0, 0, 40)[1] == 2 * paragraph("two", 0, 0, 40)[1]
+    True
+    """
+    lines = [""]
+    for word in string.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if lines[-1] and extent(longer, 12) > width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return "".join(text(left, top + 12 + 17 * k, line) for k, line in enumerate(lines)), 17.0 * len(lines)
 
 
 def hint(string: str) -> str:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from noumena import checks, seeds
 from noumena.checks import InputError
 from noumena.derivatives import jacobian
-from noumena.evidence import shares
+from noumena.strength import shares
 from noumena.structure import Structure
 from noumena.worlds.laws import Law, law
 from noumena.worlds.world import World

@@ -1,0 +1,175 @@
+"""Models: what is read off a world, a fitted model or a decoder before a theorem speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from noumena import checks
+from noumena.derivatives import jacobian
+from noumena.estimators import Estimator
+from noumena.guarantees import premises
+from noumena.guarantees.competitors import Competitor
+from noumena.guarantees.diversity import spanning
+from noumena.guarantees.subjects import generic_gap_of, no_denser
+from noumena.guarantees.theorem import Hypothesis
+from noumena.guarantees.witness import EXACT, Model
+from noumena.occam import Gap, point_gap
+from noumena.structure import Structure
+from noumena.surplus import pure_surplus
+from noumena.worlds import World
+
+POINTS = 16
+"""Latent points at which a Jacobian's gap is computed."""
+GRADIENTS = 256
+"""Latent points at which rows' gradients are compared."""
+LATENTS = 4096
+"""Latent points of a world that witnesses are built from, and as many to verify them."""
+PROBES = 256
+GRID = 9
+
+
+@dataclass(frozen=True)
+class Read:
+    """Everything a certificate is concluded from."""
+
+    subject: str
+    structure: Structure
+    gap: Gap | None
+    bound: int | None
+    """A lower bound on the gap at points, where it was not enumerated."""
+    hypotheses: tuple[Hypothesis, ...]
+    smoothness: tuple[Hypothesis, ...]
+    """Premises of the paper's theorems that the Occam theorem does not need."""
+    independence: Hypothesis
+    model: Model
+
+
+def read(subject: Any, *, at: Any = None, threshold: float | None = None) -> Read:
+    """Read a world, a fitted model, or a decoder ``at`` points."""
+    if isinstance(subject, World):
+        return _world(subject)
+    if isinstance(subject, Estimator):
+        return _fitted(subject, threshold)
+    checks.require(callable(subject), "A subject must be a decoder that can be called.", type(subject).__name__)
+    checks.require(at is not None, "certify(decoder) must be given latent points, at=z.", "at=None")
+    points = at if isinstance(at, Tensor) else torch.as_tensor(checks.table(at, "at", min_rows=2))
+    points = points if isinstance(at, Tensor) else points.to(torch.get_default_dtype())
+    structure = Structure.from_decoder(subject, points, threshold=threshold)
+    return _decoder(subject, points, structure, premises.explained(None))
+
+
+def _world(world: World) -> Read:
+    S = world.structure
+    gap, bound, evidence = _gap_at_points(world.jacobian(world.latents(POINTS)).numpy(), S)
+    gaussian = world.law.name in ("gaussian", "unit gaussian")
+    model = Model(world.decoder, world.latents(2 * LATENTS, seed=1), S, gaussian=gaussian)
+    return Read(
+        "world",
+        S,
+        gap,
+        bound,
+        (evidence, premises.invertible(world), no_denser()),
+        (spanning(_gradients(model), S, exact=True), premises.density(world)),
+        premises.independent_law(world),
+        model,
+    )
+
+
+def _fitted(model: Estimator, threshold: float | None) -> Read:
+    structure = model.structure_of(model.best_, threshold=threshold)
+    points = model.points_of(model.best_)
+    error = float(model.terms_["reconstruction"][model.best_]) / model.n_features_in_
+    explained = premises.explained(1 - error if model.standardise else None)
+    return _decoder(model.decoder_, points, structure, explained)
+
+
+def _decoder(decoder: Callable, points: Tensor, S: Structure, explained: Hypothesis) -> Read:
+    decoder, points = _precise(decoder, points.detach())
+    J = jacobian(decoder, points[:POINTS]).detach().cpu().numpy()
+    gap, bound, at_points = _gap_at_points(J * S.dense, S)
+    assert S.evidence is not None
+    model = Model(decoder, points, S, threshold=max(S.evidence.threshold, EXACT))
+    return Read(
+        "decoder",
+        S,
+        gap,
+        bound,
+        (explained, premises.clear(S), premises.all_in_use(S), at_points, premises.more_observations(S)),
+        (spanning(_gradients(model), S, exact=False),),
+        premises.independent_points(points),
+        model,
+    )
+
+
+def _gradients(model: Model) -> np.ndarray:
+    return jacobian(model.decoder, model.known[:GRADIENTS]).detach().cpu().numpy()
+
+
+def _precise(decoder: Callable, points: Tensor) -> tuple[Callable, Tensor]:
+    """The decoder in double precision, for counting what cancels; a module is copied, never changed, and a function
+    that works in single precision alone is called in it."""
+    if isinstance(decoder, torch.nn.Module):
+        return deepcopy(decoder).double().requires_grad_(False), points.double()
+    try:
+        decoder(points[:1].double())
+    except RuntimeError:
+        return (lambda z: decoder(z.to(points.dtype)).double()), points.double()
+    return decoder, points.double()
+
+
+def _gap_at_points(J: np.ndarray, S: Structure) -> tuple[Gap | None, int | None, Hypothesis]:
+    """The smallest gap over points where no entry of the support vanishes; beyond the size of enumeration a lower bound
+    at the points; beyond that the support's own gap."""
+    name = "full support and no accidental cancellation"
+    full = [point for point in J if bool(((point != 0) == S.dense).all())]
+    gaps = [gap for gap in (point_gap(point) for point in full) if gap is not None]
+    generic = generic_gap_of(S)
+    if gaps:
+        lowest = min(gaps, key=lambda gap: gap.value)
+        same = ", as the support alone says" if generic is not None and lowest.value == generic.value else ""
+        evidence = f"at {len(gaps)} of {len(J)} sampled points the gap is {lowest.value} or more{same}"
+        return lowest, None, Hypothesis(name, "supported", evidence)
+    bound = min((pure_surplus(point) for point in full), default=0)
+    if bound > 0:
+        evidence = f"at {len(full)} of {len(J)} sampled points the gap is at least {bound}, whatever cancels"
+        return None, bound, Hypothesis(name, "supported", evidence)
+    reason = "too many exchanges to enumerate" if full else "no sampled point has full support"
+    return generic, None, Hypothesis(name, "unknown", f"{reason}; read off the support with generic entries")
+
+
+def available(model: Model) -> Callable[[Competitor], bool]:
+    """Which competitors of a structure can be built on a model: those whose observations can be undone on its
+    points."""
+
+    @cache
+    def slopes() -> Tensor:
+        return jacobian(model.decoder, model.known[:PROBES]).detach()
+
+    def one_sign(values: Tensor) -> bool:
+        return bool((values > 0).all() or (values < 0).all())
+
+    def test(competitor: Competitor) -> bool:
+        if competitor.kind in ("shear", "rotation"):
+            return True
+        if competitor.kind == "substitution":
+            return one_sign(_slopes_along(model, competitor.rows[0], competitor.latent))
+        return one_sign(torch.linalg.det(slopes()[:, list(competitor.rows)]))
+
+    return test
+
+
+def _slopes_along(model: Model, i: int, t: int) -> Tensor:
+    """``∂x_i/∂z_t`` at points and along the range of ``z_t`` through each of them."""
+    z = model.known[: PROBES // 4]
+    values = torch.linspace(float(model.known[:, t].min()), float(model.known[:, t].max()), GRID, dtype=z.dtype)
+    moved = z.repeat(GRID, 1)
+    moved[:, t] = values.repeat_interleave(len(z))
+    return jacobian(model.decoder, torch.cat([z, moved])).detach()[:, i, t]

@@ -1,0 +1,143 @@
+"""Subjects: ``certify`` is one door for structures, worlds, fitted models and decoders.
+
+A structure is certified here, from its support alone; whatever has a decoder is read in ``noumena.guarantees.models``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from noumena import checks
+from noumena.ambiguity import Ambiguity
+from noumena.guarantees.certificate import POSITIVE_GAP, Certificate
+from noumena.guarantees.competitors import Rivals
+from noumena.guarantees.diversity import closure_theorem, independence_theorem, paper_theorem
+from noumena.guarantees.theorem import Hypothesis, Theorem
+from noumena.occam import MOST_LATENTS, Gap, generic_gap
+from noumena.structure import Structure
+from noumena.surplus import surplus
+
+if TYPE_CHECKING:
+    from noumena.guarantees.models import Read
+
+INVERTIBLE = "g is invertible"
+NO_DENSER = "the other model is no denser"
+EXPLAINED = "the data are explained"
+INDEPENDENT = "the latents are independent"
+RESTS_ON = {
+    "structure": ("the other model has no more dependencies than this structure",),
+    "world": ("the other model has no more dependencies than this world",),
+    "decoder": (
+        "the data are explained: what is not reconstructed is not certified",
+        "Occam: the world is no denser than this model",
+    ),
+}
+
+
+def certify(subject: Any, *, at: Any = None, threshold: float | None = None, independent: bool = False) -> Certificate:
+    """What can be trusted about the latents of a structure, a world, a fitted model, or a decoder ``at`` points.
+
+    A structure may be a ``Structure``, a boolean array or a path to its CSV. ``threshold`` fixes the strength above
+    which a fitted decoder's entry counts as a dependency; without it the widest gap decides. With ``independent`` the
+    latents of both models are demanded to be independent, which leaves fewer competitors.
+
+    >>> certify(Structure([[1, 0], [1, 0], [1, 1], [0, 1], [0, 1]])).answer
+    'identified'
+    >>> print(certify(Structure([[1, 1], [0, 1], [0, 1]])).verdict("z1", "z2").competitor.kind)
+    shear
+    """
+    if isinstance(subject, Structure):
+        return certify_structure(subject, independent=independent)
+    if isinstance(subject, str) or hasattr(subject, "__fspath__"):
+        return certify_structure(Structure.from_csv(subject), independent=independent)
+    if hasattr(subject, "decoder") or hasattr(subject, "structure_of") or callable(subject):
+        from noumena.guarantees.models import read  # torch is imported when there is a decoder
+
+        return conclude(read(subject, at=at, threshold=threshold), independent=independent)
+    checks.require(at is None, "Latent points at=z must come with a decoder to be called.", type(subject).__name__)
+    return certify_structure(Structure(subject), independent=independent)
+
+
+def certify_structure(S: Structure, *, independent: bool) -> Certificate:
+    """The certificate of a support with generic entries."""
+    generic = Hypothesis(
+        "generic entries", "unknown", "a bare structure has no numbers; accidental cancellation is excluded"
+    )
+    nonlinear = Hypothesis("sufficient nonlinearity", "unknown", "a bare structure has no gradients")
+    law = Hypothesis(INDEPENDENT, "unknown", "a bare structure has no law")
+    gap = generic_gap_of(S)
+    bound = surplus(S.support) if gap is None else max(0, gap.value)
+    return _certificate("structure", S, (gap, bound), (generic, no_denser()), (nonlinear,), (law, independent), None)
+
+
+def conclude(read: Read, *, independent: bool) -> Certificate:
+    """The certificate of whatever has a decoder."""
+    bound = read.bound
+    if bound is None:
+        bound = surplus(read.structure.support) if read.gap is None else max(0, read.gap.value)
+    law = (read.independence, independent)
+    return _certificate(
+        read.subject, read.structure, (read.gap, bound), read.hypotheses, read.smoothness, law, read.model
+    )
+
+
+def generic_gap_of(S: Structure) -> Gap | None:
+    """The gap of a structure with generic entries, where subsets can be searched."""
+    return generic_gap(S.dense) if S.n_latents <= MOST_LATENTS else None
+
+
+def no_denser() -> Hypothesis:
+    """The other model has no more dependencies."""
+    return Hypothesis(NO_DENSER, "unknown", "this is what the dependency penalty asks for")
+
+
+def _certificate(
+    subject: str,
+    S: Structure,
+    found: tuple[Gap | None, int],
+    hypotheses: tuple[Hypothesis, ...],
+    smoothness: tuple[Hypothesis, ...],
+    law: tuple[Hypothesis, bool],
+    model: Any,
+) -> Certificate:
+    gap, bound = found
+    independence, independent = law
+    positive = Hypothesis(POSITIVE_GAP, "holds" if bound else "fails", _gap_sentence(S, gap, bound))
+    both = (*smoothness, *(h for h in hypotheses if h.name in (INVERTIBLE, NO_DENSER, EXPLAINED)))
+    element_wise = (Ambiguity("element-wise"),) * S.n_latents
+    theorems = [
+        Theorem("Occam", "the Occam theorem", (positive, *hypotheses), element_wise),
+        closure_theorem(S, both),
+        *([independence_theorem(S, (*both, independence))] if independent else []),
+        paper_theorem(S, both),
+    ]
+    available = True if model is None else _available(model)
+    rivals = Rivals(S, independent, subject == "decoder", _allowed(independence, available))
+    demanded = ("the latents of both models are independent",) if independent else ()
+    rests = ("equivalence: the other model gives the same observations", *RESTS_ON[subject], *demanded)
+    return Certificate(subject, S, gap, bound, (positive, *hypotheses), rests, rivals, tuple(theorems), model)
+
+
+def _available(model: Any) -> Any:
+    from noumena.guarantees.models import available
+
+    return available(model)
+
+
+def _allowed(independence: Hypothesis, available: Any) -> Any:
+    """Competitors that keep latents independent need independent ones; the rest is up to the model."""
+    broken = independence.answer == "fails"
+
+    def test(competitor: Any) -> bool:
+        if broken and competitor.kind in ("rotation", "triangular"):
+            return False
+        return available is True or available(competitor)
+
+    return test
+
+
+def _gap_sentence(S: Structure, gap: Gap | None, bound: int) -> str:
+    if gap is None:
+        return f"every set of lighter latents has {bound} rows or more to spare" if bound else "not shown"
+    names = ", ".join(S.latent[t] for t in gap.exchange)
+    return f"the cheapest exchange mixes {names} and costs {gap.value} dependencies"

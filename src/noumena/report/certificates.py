@@ -1,0 +1,249 @@
+"""A certificate on a page: its verdict, the order of the latents, its hypotheses, and a competitor one can see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from noumena.checks import InputError
+from noumena.guarantees import Answer, Certificate, certify
+from noumena.guarantees.diversity import clauses
+from noumena.report import plots
+from noumena.report.clouds import witness_clouds
+from noumena.report.orders import hasse, upset
+from noumena.report.page import Chapter, Figure, Table, Verdict
+from noumena.worlds import structured
+
+MOST_ROWS = 60
+"""Latents and observations that are drawn or listed one by one."""
+MOST_EXAMPLE = 30
+"""A bare structure up to this size gets a world, for its competitor to be seen on."""
+SEEN = 400
+"""Points of a competitor's picture."""
+
+
+def certificate_chapter(certificate: Certificate, *, queries: Mapping[str, Answer] | None = None) -> Chapter:
+    """A certificate alone, of a structure, a world or a decoder."""
+    figures = certificate_figures(certificate)
+    if fits(certificate):
+        figures = (structure_figure(certificate), *figures)
+    asked = (queries_table(queries),) if queries else ()
+    return Chapter(
+        title=f"Certificate of a {certificate.subject}",
+        lead=f"{certificate.structure.n_observed} observations of {certificate.structure.n_latents} latents.",
+        verdict=verdict_of(certificate),
+        figures=figures,
+        tables=(*asked, *certificate_tables(certificate)),
+        details=str(certificate),
+    )
+
+
+def certificate_figures(certificate: Certificate) -> tuple[Figure, ...]:
+    """The structure as a graph, the order of its latents, its atoms, and a competitor where there is one."""
+    graph = (graph_figure(certificate),) if fits(certificate) else ()
+    rival = witness_figure(certificate)
+    drawn = (order_figure(certificate), atoms_figure(certificate))
+    return (*graph, *drawn, *(() if rival is None else (rival,)))
+
+
+def certificate_tables(certificate: Certificate) -> tuple[Table, ...]:
+    """Verdicts, hypotheses, the paper's conditions, and what entries near the threshold would change."""
+    flips = (flips_table(certificate),) if certificate.flips else ()
+    return (
+        latents_table(certificate),
+        hypotheses_table(certificate),
+        theorems_table(certificate),
+        paper_table(certificate),
+        *flips,
+    )
+
+
+def fits(certificate: Certificate) -> bool:
+    """Whether a structure is small enough to be drawn entry by entry."""
+    return max(certificate.structure.n_observed, certificate.structure.n_latents) <= MOST_ROWS
+
+
+def shown(certificate: Certificate) -> list[int]:
+    """The latents that are listed one by one: all, or of many the first that are not identified."""
+    everyone = list(range(certificate.structure.n_latents))
+    if len(everyone) <= MOST_ROWS:
+        return everyone
+    doubtful = [t for t in everyone if certificate.verdict(t).answer != "identified"]
+    return (doubtful or everyone)[:MOST_ROWS]
+
+
+def verdict_of(certificate: Certificate) -> Verdict:
+    """The certificate's conclusion as a callout."""
+    reasons = {v.reason: None for v in (certificate.verdict(t) for t in shown(certificate))}
+    rests = f"This rests on: {'; '.join(certificate.rests_on)}."
+    return Verdict(certificate.answer, certificate.headline, (*(f"{_capital(r)}." for r in list(reasons)[:4]), rests))
+
+
+def structure_figure(certificate: Certificate) -> Figure:
+    """The learned structure alone."""
+    S = certificate.structure
+    strength = None if S.evidence is None else S.evidence.strength
+    svg = plots.structure_heatmap(None, S.dense, observed=S.observed, latent=S.latent, strength=strength)
+    return Figure(svg, "Learned structure: which observation depends on which latent, darker is stronger.")
+
+
+def graph_figure(certificate: Certificate) -> Figure:
+    """The structure as a bipartite graph, latents coloured by verdict."""
+    S = certificate.structure
+    answers = [certificate.verdict(t).answer for t in range(S.n_latents)]
+    svg = plots.bipartite(S.dense, observed=S.observed, latent=S.latent, verdicts=answers)
+    return Figure(svg, "The same as a graph. Hover a latent to see its observations; its colour is its verdict.")
+
+
+def order_figure(certificate: Certificate) -> Figure:
+    """The closure order as a Hasse diagram, coloured by verdict."""
+    S = certificate.structure
+    answers = [certificate.verdict(t).answer for t in range(S.n_latents)]
+    return Figure(
+        hasse(S, verdicts=answers),
+        "The order of the latents: a line leads up to a latent that acts wherever the lower one acts. Even under the "
+        "paper's Assumption 1 the lower one may carry the upper one, never the other way round.",
+    )
+
+
+def atoms_figure(certificate: Certificate) -> Figure:
+    """The atoms of the observations' latent sets as an UpSet plot."""
+    return Figure(
+        upset(certificate.structure),
+        "The atoms: latents that act on exactly the same observations (dots) cannot be told apart by any set query.",
+    )
+
+
+def witness_figure(certificate: Certificate) -> Figure | None:
+    """Two latent spaces and one data cloud, for the first pair with a witness that verifies; ``None`` without one."""
+    drawn_from = "" if certificate.model is not None else " It is drawn on a world made with this structure."
+    certificate = certificate if certificate.model is not None else _example(certificate)
+    S, model = certificate.structure, certificate.model
+    if model is None:
+        return None
+    for t in shown(certificate):
+        rival = certificate.verdict(t).competitor
+        if rival is None or (rival.kind == "observations" and len(S) == S.n_observed):
+            continue
+        witness = certificate.witness(t, rival.carries[0])
+        checked = witness.verify()
+        if not checked.holds:
+            continue
+        z = model.fresh[:SEEN]
+        z_hat, x = witness.latents(z), witness.model.decoder(z)
+        r = rival.carries[0]
+        seen = sorted(S.observations_of(t) | S.observations_of(r))[:2]
+        seen = seen if len(seen) == 2 else [seen[0], seen[0]]
+        drawing = witness_clouds(
+            z[:, [t, r]].numpy(),
+            z_hat[:, [t, r]].detach().numpy(),
+            x[:, seen].detach().numpy(),
+            names=(S.latent[t], S.latent[r]),
+            x_names=(S.observed[seen[0]], S.observed[seen[1]]),
+        )
+        seen_as = f"A competitor one can see ({rival.kind}): {rival.sentence}. {_capital(str(checked))}.{drawn_from}"
+        return Figure(drawing, seen_as)
+    return None
+
+
+def _example(certificate: Certificate) -> Certificate:
+    """The same structure in a world made with it, where a competitor is known and the world can be made."""
+    S = certificate.structure
+    if certificate.answer != "not identified" or max(S.n_observed, S.n_latents) > MOST_EXAMPLE:
+        return certificate
+    try:
+        return certify(structured(S), independent=certificate.rivals.independent)
+    except InputError:
+        return certificate
+
+
+def latents_table(certificate: Certificate) -> Table:
+    """Per latent: verdict, ambiguity, the paper's closure."""
+    S = certificate.structure
+    rows = tuple(
+        (
+            S.latent[t],
+            certificate.verdict(t).answer,
+            str(certificate.ambiguity(t)),
+            ", ".join(S.closure(t).names),
+            len(S.observations_of(t)),
+        )
+        for t in shown(certificate)
+    )
+    return Table(
+        "What is pinned down",
+        ("latent", "verdict", "known up to", "closure", "observations"),
+        rows,
+        note="The closure is the paper's reading of the structure: the latents that act wherever this one acts. It "
+        "says what may be entangled if the other model has the same structure, which is assumed there and not checked.",
+    )
+
+
+def hypotheses_table(certificate: Certificate) -> Table:
+    """Every hypothesis with its answer and evidence."""
+    rows = tuple((h.name, h.answer, h.evidence) for h in certificate.hypotheses)
+    return Table("Hypotheses and evidence", ("hypothesis", "answer", "evidence"), rows)
+
+
+def theorems_table(certificate: Certificate) -> Table:
+    """Every theorem read on the subject, with its answer and sentence."""
+    rows = tuple((t.name, t.source, t.answer, t.sentence) for t in certificate.theorems)
+    return Table("Theorems", ("theorem", "source", "weakest hypothesis", "reading"), rows)
+
+
+def paper_table(certificate: Certificate) -> Table:
+    """The paper's clauses beside what is certified."""
+    S = certificate.structure
+    met = clauses(S)
+    rows = tuple(
+        (
+            S.latent[t],
+            ", ".join(str(k + 1) for k in np.flatnonzero(met[t])) or "none",
+            "yes" if met[t].any() else "no",
+            "yes" if met[t, 2] else f"up to {', '.join(S.closure(t).names)}",
+            certificate.verdict(t).answer,
+        )
+        for t in shown(certificate)
+    )
+    return Table(
+        "The paper's condition and what is certified",
+        ("latent", "clauses met", "paper's condition", "proved under Assumption 1", "certified"),
+        rows,
+        note="Clauses 1 and 2 of sufficient diversity do not identify a latent even under the paper's Assumption 1: a "
+        "latent inside another's reach can be sheared by it. Clause 3 does. Certified needs no assumption about the "
+        "other model but that it has no more dependencies.",
+    )
+
+
+def flips_table(certificate: Certificate) -> Table:
+    """What every entry near the threshold would change."""
+    rows = tuple(
+        (
+            f"{f.observed}–{f.latent}",
+            f.strength,
+            "yes" if f.present else "no",
+            f.before,
+            "–" if f.after is None else f.after,
+            "yes" if f.matters else "no",
+        )
+        for f in certificate.flips
+    )
+    return Table(
+        "Entries near the threshold",
+        ("entry", "strength", "read as a dependency", "gap now", "gap if flipped", "conclusion changes"),
+        rows,
+        note="Gaps of the support with generic entries.",
+    )
+
+
+def queries_table(queries: Mapping[str, Answer]) -> Table:
+    """Every query with its answer."""
+    rows = tuple(
+        (text, ", ".join(a.latents.names) or "none", a.answer, a.reason, a.paper) for text, a in queries.items()
+    )
+    return Table("Queries", ("query", "latents", "answer", "why", "the paper's reading"), rows)
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
