@@ -18,7 +18,7 @@ from noumena.derivatives import Map, jacobian
 
 WIDTHS = 40.0
 """Roots are bracketed this many standard deviations around the mean."""
-HALVINGS = 70
+HALVINGS = 36
 NEWTON_STEPS = 40
 MOST_REFERENCES = 4096
 KERNELS = 1024
