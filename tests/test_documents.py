@@ -37,6 +37,12 @@ def test_the_readme_is_short_and_its_files_exist():
     assert [n for n in named if not (ROOT / n).exists()] == []
 
 
+def test_every_test_that_the_theory_names_exists():
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs" / "theory.md").read_text())
+    assert len(named) > 20
+    assert [pair for pair in named if f"def {pair[1]}(" not in (ROOT / pair[0]).read_text()] == []
+
+
 def test_every_public_name_has_a_docstring_and_can_be_imported():
     import noumena as nm
 
