@@ -99,7 +99,7 @@ def substitution(g: Map, latents: Sequence[int], rows: Sequence[int], points: Te
 
 def _bisected(g: Map, t: int, i: int, z_hat: Tensor, references: Tensor) -> Tensor:
     """The root of ``g_i(…, z_t, …) = ẑ_t`` in ``z_t``, for a ``g_i`` monotone in it."""
-    middle, width = references[:, t].mean(), references[:, t].std() * WIDTHS
+    middle, width = float(references[:, t].mean()), float(references[:, t].std()) * WIDTHS
     low, high = torch.full_like(z_hat[:, t], middle - width), torch.full_like(z_hat[:, t], middle + width)
     rising = g(_put(z_hat, [t], high[:, None]))[:, i] > g(_put(z_hat, [t], low[:, None]))[:, i]
     for _ in range(HALVINGS):
@@ -203,7 +203,7 @@ class Conditional:
             below = self._score(mid, weight) < fixed
             low, high = torch.where(below, mid, low), torch.where(below, high, mid)
         rest = ((low + high) / 2).detach()
-        _, slope = jvp(lambda v: self._score(v, weight), (rest,), (torch.ones_like(rest),))
+        slope = jvp(lambda v: self._score(v, weight), (rest,), (torch.ones_like(rest),))[1]
         x = rest + expected
         return x - (self.value(x, given) - score) / slope.detach()
 

@@ -63,7 +63,7 @@ def read(subject: Any, *, at: Any = None, threshold: float | None = None) -> Rea
     points = at if isinstance(at, Tensor) else torch.as_tensor(checks.table(at, "at", min_rows=2))
     points = points if isinstance(at, Tensor) else points.to(torch.get_default_dtype())
     structure = Structure.from_decoder(subject, points, threshold=threshold)
-    return _decoder(subject, points, structure, premises.explained(None))
+    return _decoder(subject, points, structure, (premises.explained(None),))
 
 
 def _world(world: World) -> Read:
@@ -88,10 +88,10 @@ def _fitted(model: Estimator, threshold: float | None) -> Read:
     points = model.points_of(model.best_)
     error = float(model.terms_["reconstruction"][model.best_]) / model.n_features_in_
     explained = premises.explained(1 - error if model.standardise else None)
-    return _decoder(model.decoder_, points, structure, explained)
+    return _decoder(model.decoder_, points, structure, (explained, premises.found_twice(model)))
 
 
-def _decoder(decoder: Callable, points: Tensor, S: Structure, explained: Hypothesis) -> Read:
+def _decoder(decoder: Callable, points: Tensor, S: Structure, fit: tuple[Hypothesis, ...]) -> Read:
     decoder, points = _precise(decoder, points.detach())
     J = jacobian(decoder, points[:POINTS]).detach().cpu().numpy()
     gap, bound, at_points = _gap_at_points(J * S.dense, S)
@@ -102,7 +102,7 @@ def _decoder(decoder: Callable, points: Tensor, S: Structure, explained: Hypothe
         S,
         gap,
         bound,
-        (explained, premises.clear(S), premises.all_in_use(S), at_points, premises.more_observations(S)),
+        (*fit, premises.clear(S), premises.all_in_use(S), at_points, premises.more_observations(S)),
         (spanning(_gradients(model), S, exact=False),),
         premises.independent_points(points),
         model,

@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from noumena.ambiguity import align
+from noumena.estimators import Estimator
 from noumena.guarantees.subjects import EXPLAINED, INDEPENDENT, INVERTIBLE
 from noumena.guarantees.theorem import Hypothesis
 from noumena.guarantees.witness import MOST_DEPENDENCE, dependence
@@ -14,6 +16,8 @@ from noumena.worlds import World
 
 ENOUGH = 0.95
 """A fitted model explains the data when its R² is at least this."""
+AGREEMENT = 0.9
+"""Share of variance that one seed's latents must explain of another's, matched one by one."""
 PROBES = 256
 SINGULAR = 1e-8
 POSITIVE_EVERYWHERE = ("gaussian", "unit gaussian", "laplace", "correlated gaussian", "linear sem")
@@ -74,6 +78,19 @@ def explained(r2: float | None) -> Hypothesis:
         return Hypothesis(EXPLAINED, "unknown", "no reconstruction error is known for a bare decoder")
     answer = "supported" if r2 >= ENOUGH else "fails"
     return Hypothesis(EXPLAINED, answer, f"held-out R² of the reconstruction {r2:.3f} (wanted {ENOUGH})")
+
+
+def found_twice(model: Estimator) -> Hypothesis:
+    """Whether the two best seeds of a fitted model found the same latents: else neither is known to be the sparsest
+    explanation."""
+    name = "the two best seeds agree"
+    if len(model.objectives_) < 2:
+        return Hypothesis(name, "unknown", "one seed was trained")
+    first, second = np.argsort(model.objectives_)[:2]
+    agreement = align(model.points_[first], model.points_[second], up_to="permutation+scaling").score
+    answer = "supported" if agreement >= AGREEMENT else "fails"
+    sentence = f"one explains {agreement:.3f} of the other's variance, up to order and scale (wanted {AGREEMENT})"
+    return Hypothesis(name, answer, sentence)
 
 
 def clear(S: Structure) -> Hypothesis:

@@ -22,7 +22,7 @@ from scipy.optimize import isotonic_regression
 
 from noumena.checks import count, one_of, require
 from noumena.report import svg
-from noumena.report.plots import _HOVER, VERDICTS, _sign
+from noumena.report.plots import HOVER, VERDICTS, sign
 from noumena.report.svg import Grid, element, text
 from noumena.structure import LatentSet, Structure
 
@@ -140,7 +140,7 @@ def _words(sentences: list[str], kinds: list[str], top: float, width: float) -> 
     for sentence in sentences:
         lines, height = svg.paragraph(sentence, 10, y, width - 20)
         drawn, y = drawn + lines, y + height
-    items = [(_sign(kind, 7), kind) for kind in kinds]
+    items = [(sign(kind, 7), kind) for kind in kinds]
     signs, height = svg.legend(items, 10, y + 8, width - 20) if items else ("", 0)
     return drawn + signs, y + 8 + height - top
 
@@ -171,7 +171,7 @@ class _Node:
         drawn += text(9 if self.kind else 0, 4.2, svg.short_names(self.atom.names), fill=svg.INK, text_anchor="middle")
         if self.kind:
             back = " rotate(90)" if upright else ""
-            drawn += element("g", _sign(self.kind, 8), transform=f"translate({svg.number(13 - self.long / 2)} 0){back}")
+            drawn += element("g", sign(self.kind, 8), transform=f"translate({svg.number(13 - self.long / 2)} 0){back}")
         place = f"translate({svg.number(x)} {svg.number(y)})" + (" rotate(-90)" if upright else "")
         return element("g", svg.hint(self.told) + drawn, class_="nm-atom", transform=place)
 
@@ -206,7 +206,7 @@ class _Drawing:
             element("g", edges[a] + node.draw(self.x[a], self.y[a], upright=self.upright), class_="nm-latent")
             for a, node in enumerate(self.nodes)
         ]
-        return _HOVER + element("g", "".join(groups), class_="nm-latents")
+        return HOVER + element("g", "".join(groups), class_="nm-latents")
 
     def _edge(self, route: list[int]) -> str:
         lower, upper = self.nodes[route[0]], self.nodes[route[-1]]

@@ -27,7 +27,7 @@ _SIDE = 120
 
 # ---- graphs ------------------------------------------------------------------------------------------------
 
-_HOVER = (
+HOVER = (
     "<style>.nm-edge{transition:stroke-opacity .15s}.nm-latents:hover .nm-edge{stroke-opacity:.12}"
     ".nm-latents .nm-latent:hover .nm-edge{stroke-opacity:1;stroke-width:2.4}</style>"
 )
@@ -61,9 +61,9 @@ def bipartite(
     latents = [element("g", edges[j] + _latent_node(upper, j, top, k), class_="nm-latent") for j, k in enumerate(kinds)]
     squares = [_observed_node(lower, i, bottom) for i in range(len(observed))]
     below = bottom + lower.depth + 24
-    words, height = svg.legend([(_sign(k, 7), k) for k in VERDICTS if k in named], 10, below, width - 20)
+    words, height = svg.legend([(sign(k, 7), k) for k in VERDICTS if k in named], 10, below, width - 20)
     title = f"Which of {len(observed)} observations depend on which of {len(latent)} latents"
-    content = _HOVER + element("g", "".join(latents), class_="nm-latents") + "".join(squares) + words
+    content = HOVER + element("g", "".join(latents), class_="nm-latents") + "".join(squares) + words
     return svg.document(width, below + height * bool(named), title, content)
 
 
@@ -109,7 +109,7 @@ def _latent_node(row: _Row, j: int, y: float, kind: str | None) -> str:
     told = svg.hint(row.names[j] if kind is None else f"{row.names[j]}: {kind}")
     radius = min(12.0, 0.42 * row.room)
     place = f"translate({svg.number(row.x[j])} {svg.number(y)})"
-    disc = element("g", told + _sign(kind, radius), transform=place)
+    disc = element("g", told + sign(kind, radius), transform=place)
     return disc + row.label(j, y - radius - 7, below=False, fill=svg.INK)
 
 
@@ -132,7 +132,8 @@ def _edges(start: tuple[float, float], ends: np.ndarray, kind: str | None, faint
     return "".join(drawn)
 
 
-def _sign(kind: str | None, radius: float) -> str:
+def sign(kind: str | None, radius: float) -> str:
+    """A verdict's disc with its sign, around the origin."""
     disc = element("circle", r=radius, fill=VERDICTS.get(kind or "", svg.ACCENT))
     pen = {"stroke": svg.PAPER, "stroke_width": 2, "stroke_linecap": "round", "fill": "none"}
     scale = f"scale({svg.number(radius / 10)})"
