@@ -7,12 +7,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from noumena import metrics, nets, worlds
+    from noumena import guarantees, metrics, nets, worlds
     from noumena.ambiguity import Alignment, Ambiguity, align
     from noumena.checks import DivergenceError, InputError
     from noumena.derivatives import jacobian
     from noumena.estimators import VAE, Autoencoder, BetaVAE, Training, load, save
-    from noumena.guarantees import Certificate, certify
+    from noumena.guarantees import Certificate, Reading, Witness, certify
+    from noumena.guarantees.degenerate import degenerate_ladder
+    from noumena.guarantees.mechanisms import mechanisms
+    from noumena.guarantees.mixtures import mixture_ladder
+    from noumena.guarantees.nearness import nearness
     from noumena.nets import MLP
     from noumena.penalties import DependencySparsity, LatentSparsity, Penalty
     from noumena.structure import LatentSet, Structure
@@ -33,7 +37,13 @@ _HOMES = {
     "load": "estimators",
     "save": "estimators",
     "Certificate": "guarantees",
+    "Reading": "guarantees",
+    "Witness": "guarantees",
     "certify": "guarantees",
+    "degenerate_ladder": "guarantees.degenerate",
+    "mechanisms": "guarantees.mechanisms",
+    "mixture_ladder": "guarantees.mixtures",
+    "nearness": "guarantees.nearness",
     "MLP": "nets",
     "DependencySparsity": "penalties",
     "LatentSparsity": "penalties",
@@ -41,7 +51,7 @@ _HOMES = {
     "LatentSet": "structure",
     "Structure": "structure",
 }
-_ROOMS = ("metrics", "nets", "worlds")
+_ROOMS = ("guarantees", "metrics", "nets", "worlds")
 
 __all__ = [
     "MLP",
@@ -57,13 +67,20 @@ __all__ = [
     "LatentSet",
     "LatentSparsity",
     "Penalty",
+    "Reading",
     "Structure",
     "Training",
+    "Witness",
     "align",
     "certify",
+    "degenerate_ladder",
+    "guarantees",
     "jacobian",
     "load",
+    "mechanisms",
     "metrics",
+    "mixture_ladder",
+    "nearness",
     "nets",
     "save",
     "worlds",

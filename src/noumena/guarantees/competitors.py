@@ -73,9 +73,9 @@ class Rivals:
     def of(self, t: int) -> Iterator[Competitor]:
         """Competitors in which the latent that stands for ``t`` carries others, the simplest kind first."""
         S = self.structure
-        square = self.fitted and S.n_observed == S.n_latents
-        free = (_square,) if square else (_shears, _substitutions, _observations)
-        kinds = (_rotations, _triangular) if self.independent else free
+        if self.fitted and not self.independent and S.n_observed == S.n_latents:
+            return _square(S, t)  # a statement about every world behind the data, whatever was fitted
+        kinds = (_rotations, _triangular) if self.independent else (_shears, _substitutions, _observations)
         return (c for kind in kinds for c in kind(S, t) if self.allowed(c))
 
     def __iter__(self) -> Iterator[Competitor]:

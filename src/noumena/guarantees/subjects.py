@@ -1,24 +1,28 @@
-"""Subjects: ``certify`` is one door for structures, worlds, fitted models and decoders.
+"""Subjects: ``certify`` is one door for structures, worlds, fitted models, decoders, mixtures and representations.
 
 A structure is certified here, from its support alone; whatever has a decoder is read in ``noumena.guarantees.models``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
 
 from noumena import checks
 from noumena.ambiguity import Ambiguity
 from noumena.guarantees.certificate import POSITIVE_GAP, Certificate
 from noumena.guarantees.competitors import Rivals
 from noumena.guarantees.diversity import closure_theorem, independence_theorem, paper_theorem
-from noumena.guarantees.theorem import Hypothesis, Theorem
+from noumena.guarantees.theorem import Hypothesis, Reading, Theorem
 from noumena.occam import MOST_LATENTS, Gap, generic_gap
 from noumena.structure import Structure
 from noumena.surplus import surplus
 
 if TYPE_CHECKING:
     from noumena.guarantees.models import Read
+    from noumena.worlds import Mixture
 
 INVERTIBLE = "g is invertible"
 NO_DENSER = "the other model is no denser"
@@ -34,12 +38,25 @@ RESTS_ON = {
 }
 
 
-def certify(subject: Any, *, at: Any = None, threshold: float | None = None, independent: bool = False) -> Certificate:
+@overload
+def certify(subject: Mixture | Sequence[np.ndarray]) -> Reading: ...
+
+
+@overload
+def certify(
+    subject: Any, *, at: Any = None, threshold: float | None = None, independent: bool = False
+) -> Certificate: ...
+
+
+def certify(subject: Any, *, at: Any = None, threshold: float | None = None, independent: bool = False) -> Any:
     """What can be trusted about the latents of a structure, a world, a fitted model, or a decoder ``at`` points.
 
     A structure may be a ``Structure``, a boolean array or a path to its CSV. ``threshold`` fixes the strength above
     which a fitted decoder's entry counts as a dependency; without it the widest gap decides. With ``independent`` the
     latents of both models are demanded to be independent, which leaves fewer competitors.
+
+    A mixture (``worlds.Mixture``, or scikit-learn's fitted one) and two or more arrays of representations of the same
+    rows are read by the theorems made for them, ``mixture_ladder``, ``degenerate_ladder`` and ``nearness``.
 
     >>> certify(Structure([[1, 0], [1, 0], [1, 1], [0, 1], [0, 1]])).answer
     'identified'
@@ -48,6 +65,12 @@ def certify(subject: Any, *, at: Any = None, threshold: float | None = None, ind
     """
     if isinstance(subject, Structure):
         return certify_structure(subject, independent=independent)
+    if hasattr(subject, "covariances") or hasattr(subject, "covariances_"):
+        return _read_mixture(subject)
+    if isinstance(subject, list | tuple) and subject and all(len(np.shape(run)) == 2 for run in subject):
+        from noumena.guarantees.nearness import nearness
+
+        return nearness(subject)
     if isinstance(subject, str) or hasattr(subject, "__fspath__"):
         return certify_structure(Structure.from_csv(subject), independent=independent)
     if hasattr(subject, "decoder") or hasattr(subject, "structure_of") or callable(subject):
@@ -56,6 +79,19 @@ def certify(subject: Any, *, at: Any = None, threshold: float | None = None, ind
         return conclude(read(subject, at=at, threshold=threshold), independent=independent)
     checks.require(at is None, "Latent points at=z must come with a decoder to be called.", type(subject).__name__)
     return certify_structure(Structure(subject), independent=independent)
+
+
+def _read_mixture(subject: Any) -> Reading:
+    """A mixture by its ladder; scikit-learn's is fitted, our own is known."""
+    from noumena.guarantees.degenerate import degenerate_ladder
+    from noumena.guarantees.mixtures import mixture_ladder, precision, variance_tolerance
+    from noumena.worlds import Mixture
+
+    law = Mixture.of(subject)
+    known = law is subject
+    ranks = law.ranks(tolerance=variance_tolerance(precision(known, None)))
+    ladder = mixture_ladder if (ranks == law.n_latents).all() else degenerate_ladder
+    return ladder(law, exact=known)
 
 
 def certify_structure(S: Structure, *, independent: bool) -> Certificate:
