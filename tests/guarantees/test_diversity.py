@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import noumena as nm
-from noumena.guarantees.diversity import claims, closure_of, clauses, overclaimed
+from noumena.guarantees.diversity import claims, clauses, closure_of, overclaimed
 from noumena.worlds import World, law
 
 CLOSURE = "Closure under Assumption 1"

@@ -171,8 +171,8 @@ def normal_score(values: Tensor) -> Scalar:
 class Conditional:
     """Normal scores ``Φ⁻¹(F(x_k | x_1 … x_{k−1}))`` from a sample, strictly increasing in ``x_k``.
 
-    A smooth fit of ``x_k`` to the given ones is taken off (linear plus bumps, ridge chosen by cross-validation); what is
-    left has a kernel-smoothed distribution function with kernel weights on the given ones and logistic tails.
+    A smooth fit of ``x_k`` to the given ones is taken off (linear plus bumps, ridge chosen by cross-validation); what
+    is left has a kernel-smoothed distribution function with kernel weights on the given ones and logistic tails.
     """
 
     def __init__(self, sample: Tensor):
@@ -248,8 +248,8 @@ def _ridge(design: Tensor, target: Tensor) -> Tensor:
 
 
 def triangular(g: Map, rows: Sequence[int], given: Sequence[Sequence[int]], points: Tensor) -> Change:
-    """``ẑ_k = Φ⁻¹(F(x_k | x_given))`` over the observations ``rows``, each given those earlier ones, by position, that it
-    depends on: independent standard normals, as far as the sample of ``points`` tells."""
+    """``ẑ_k = Φ⁻¹(F(x_k | x_given))`` over the observations ``rows``, each given those earlier ones, by position, that
+    it depends on: independent standard normals, as far as the sample of ``points`` tells."""
     R, before = list(rows), [list(earlier) for earlier in given]
     invert = substitution(g, range(points.shape[1]), R, points)
     sample = g(points[:KERNELS]).detach()[:, R]

@@ -12,8 +12,8 @@ Where the law of the latents is free:
 
 Where latents must be independent in both models:
 
-* *rotation* of a block with equal columns, made Gaussian one by one, by an angle that may depend on a latent ``r`` whose
-  column contains theirs;
+* *rotation* of a block with equal columns, made Gaussian one by one, by an angle that may depend on a latent ``r``
+  whose column contains theirs;
 * *triangular* (Darmois): ``ẑ_k = F(x_k | x_1 … x_{k−1})`` over d_z of the observations. Its support is counted in
   ``triangle``: full below the diagonal except between observations that share no latent with each other, and full in
   the other rows except where the first observations already determine their latents.

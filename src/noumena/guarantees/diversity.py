@@ -104,7 +104,7 @@ def spanning(J: np.ndarray | None, structure: Structure, *, exact: bool) -> Hypo
         if not latents:
             continue
         singular = np.linalg.svd(J[:, i, latents], compute_uv=False)
-        margin = float(singular[-1] / singular[0]) if len(singular) == len(latents) else 0.0
+        margin = float(singular[-1] / singular[0]) if len(singular) == len(latents) and singular[0] > 0 else 0.0
         lowest = min(lowest, margin)
         if margin <= SPAN_MARGIN:
             weak.append(structure.observed[i])
@@ -128,7 +128,8 @@ def pairing() -> Hypothesis:
 def closure_theorem(structure: Structure, hypotheses: tuple[Hypothesis, ...]) -> Theorem:
     """What Assumption 1 proves: a latent is known up to the latents of its closure."""
     known = tuple(_known_up_to(structure.closure(t)) for t in range(structure.n_latents))
-    return Theorem("Closure under Assumption 1", f"{PAPER}, Theorem 1 (i) as far as it follows", (*hypotheses, pairing()), known)
+    source = f"{PAPER}, Theorem 1 (i) as far as it follows"
+    return Theorem("Closure under Assumption 1", source, (*hypotheses, pairing()), known)
 
 
 def independence_theorem(structure: Structure, hypotheses: tuple[Hypothesis, ...]) -> Theorem:
@@ -139,7 +140,8 @@ def independence_theorem(structure: Structure, hypotheses: tuple[Hypothesis, ...
         Ambiguity("element-wise") if t in single else _known_up_to(structure.closure(t))
         for t in range(structure.n_latents)
     )
-    return Theorem("Closure under Assumption 1, with independence", f"{PAPER}, Theorem 1 (i)", (*hypotheses, pairing()), known)
+    name = "Closure under Assumption 1, with independence"
+    return Theorem(name, f"{PAPER}, Theorem 1 (i)", (*hypotheses, pairing()), known)
 
 
 def paper_theorem(structure: Structure, hypotheses: tuple[Hypothesis, ...]) -> Theorem:
@@ -162,7 +164,8 @@ def paper_theorem(structure: Structure, hypotheses: tuple[Hypothesis, ...]) -> T
         f"a shear is not excluded for {_few(named, len(pairs))}" if pairs else "clause 3 and the atoms agree",
     )
     known = (Ambiguity("element-wise"),) * structure.n_latents
-    return Theorem("Sufficient diversity (paper's condition)", f"{PAPER}, Theorem 3", (*hypotheses, pairing(), diverse, nested), known)
+    name = "Sufficient diversity (paper's condition)"
+    return Theorem(name, f"{PAPER}, Theorem 3", (*hypotheses, pairing(), diverse, nested), known)
 
 
 def _known_up_to(latents: LatentSet) -> Ambiguity:

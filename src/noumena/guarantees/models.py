@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from noumena import checks
+from noumena.checks import InputError
 from noumena.derivatives import jacobian
 from noumena.estimators import Estimator
 from noumena.guarantees import premises
@@ -62,8 +63,32 @@ def read(subject: Any, *, at: Any = None, threshold: float | None = None) -> Rea
     checks.require(at is not None, "certify(decoder) must be given latent points, at=z.", "at=None")
     points = at if isinstance(at, Tensor) else torch.as_tensor(checks.table(at, "at", min_rows=2))
     points = points if isinstance(at, Tensor) else points.to(torch.get_default_dtype())
+    _require_derivatives(subject, points)
     structure = Structure.from_decoder(subject, points, threshold=threshold)
     return _decoder(subject, points, structure, (premises.explained(None),))
+
+
+def _require_derivatives(decoder: Callable, points: Tensor) -> None:
+    """One sentence about a decoder that has no derivatives, or cannot be called with these points."""
+    checks.require(points.ndim == 2, "at must have two axes, (batch, latent).", f"shape {tuple(points.shape)}")
+    checks.require(len(points) >= 2, "A decoder must be given two latent points or more.", f"{len(points)}")
+    try:
+        J = jacobian(decoder, points.detach())
+        with torch.no_grad():
+            x = decoder(points.detach())
+    except InputError:
+        raise
+    except Exception as error:
+        said = str(error).strip().split("\n")[0]
+        raise InputError(
+            f"A decoder must be differentiable torch code for latents of shape {tuple(points.shape)}. Got {said}"
+        ) from error
+    flat = bool((J == 0).all()) and bool((x != x[:1]).any())
+    checks.require(
+        not flat,
+        "A decoder must be differentiable.",
+        "outputs that change while every derivative is zero, as after detach() or rounding",
+    )
 
 
 def _world(world: World) -> Read:

@@ -1,9 +1,9 @@
 """A sparser equivalent: observations in place of latents, one after the other, while that removes dependencies.
 
-Putting ``x_i`` in place of ``z_t`` leaves row ``i`` with one dependency and adds ``I_i`` to the other rows of ``t``. Done
-for several pairs it is one change of latents, ``ẑ_Q = x_R``, as long as the block ``∂x_R/∂z_Q`` stays invertible. A
-negative exchange at every point need not come from one change of latents for all points; where none is found, none is
-returned.
+Putting ``x_i`` in place of ``z_t`` leaves row ``i`` with one dependency and adds ``I_i`` to the other rows of ``t``.
+Done for several pairs it is one change of latents, ``ẑ_Q = x_R``, as long as the block ``∂x_R/∂z_Q`` stays invertible.
+A negative exchange at every point need not come from one change of latents for all points; where none is found, none
+is returned.
 """
 
 from __future__ import annotations

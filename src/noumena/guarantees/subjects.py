@@ -6,6 +6,8 @@ A structure is certified here, from its support alone; whatever has a decoder is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -71,8 +73,8 @@ def certify(subject: Any, *, at: Any = None, threshold: float | None = None, ind
         from noumena.guarantees.nearness import nearness
 
         return nearness(subject)
-    if isinstance(subject, str) or hasattr(subject, "__fspath__"):
-        return certify_structure(Structure.from_csv(subject), independent=independent)
+    if isinstance(subject, str | PathLike):
+        return certify_structure(Structure.from_csv(Path(subject)), independent=independent)
     if hasattr(subject, "decoder") or hasattr(subject, "structure_of") or callable(subject):
         from noumena.guarantees.models import read  # torch is imported when there is a decoder
 
