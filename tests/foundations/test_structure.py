@@ -391,3 +391,62 @@ def test_the_line_lies_in_the_widest_gap_between_the_bounds(strengths: list[floa
     assert above / below == pytest.approx(max(ratios))
     assert line / below == pytest.approx(above / line)
     assert 0.03 < line < 0.2
+
+
+# ---- genus and differentia -----------------------------------------------------------------------------------
+
+
+def plain_latents(support: np.ndarray, rows: list[int]) -> set[int]:
+    return {j for i in rows for j in range(support.shape[1]) if support[i, j]}
+
+
+@modest
+@given(supports(), st.data())
+def test_a_genus_is_what_groups_share_and_a_differentia_what_one_has_alone(
+    support: np.ndarray, data: st.DataObject
+) -> None:
+    S = Structure(support)
+    group = st.lists(st.integers(0, len(support) - 1), max_size=3)
+    groups = data.draw(st.lists(group, min_size=1, max_size=4))
+    plain = [plain_latents(support, rows) for rows in groups]
+    assert set(S.genus(*groups)) == set.intersection(*plain)
+    assert set(S.differentia(*groups)) == plain[0].difference(*plain[1:])
+    named = [[S.observed[i] for i in rows] for rows in groups]
+    assert S.genus(*named) == S.genus(*groups)
+    assert S.differentia(*named) == S.differentia(*groups)
+
+
+def test_a_genus_and_a_differentia_of_one_group_are_its_latents() -> None:
+    S = Structure(SUPPORT, latent=["age", "mood", "sex"])
+    assert S.genus(["x1", "x2"]) == S.differentia(["x1", "x2"]) == S.of("x1", "x2")
+    assert S.genus(["x1"], ["x2"]).names == ("age",)
+    assert S.differentia(["x1"], ["x2"]).names == ("sex",)
+    assert S.differentia(["x1"], ["x2"], ["x3"]).names == ()
+    assert S.genus(["x1"], ["x4"]).names == ()
+
+
+def test_a_genus_of_nothing_and_of_unknown_observations_is_refused() -> None:
+    S = Structure(SUPPORT)
+    with pytest.raises(InputError, match=r"A genus must be of one group of observations or more\. Got none\."):
+        S.genus()
+    with pytest.raises(InputError, match=r"must be one of the structure's names\. Got 'x9'\."):
+        S.genus(["x1"], ["x9"])
+    with pytest.raises(InputError, match=r"must be one of the structure's names\. Got 'x9'\."):
+        S.differentia(["x1"], ["x9"])
+
+
+def test_a_name_is_one_observation_and_not_a_group_of_letters() -> None:
+    S = Structure(SUPPORT, observed=["ab", "a", "b", "c"])
+    for asked in (S.genus, S.differentia):
+        with pytest.raises(InputError, match="group"):
+            asked("ab", "b")
+
+
+@modest
+@given(supports())
+def test_shared_counts_the_observations_of_every_pair_that_has_any(support: np.ndarray) -> None:
+    S, columns = Structure(support), columns_of(support)
+    expected = [[len(a & b) for b in columns] for a in columns]
+    np.testing.assert_array_equal(S.shared.toarray(), expected)
+    assert S.shared.nnz == np.count_nonzero(expected)
+    assert S.shared is S.shared

@@ -1,0 +1,400 @@
+"""Nearness: up to which ambiguity, and within which ε, are representations the same from run to run, or the truth?
+
+*Statistical* nearness compares optima with each other, *structural* nearness with the true latents. The second implies
+the first, never the other way round: consistency across runs is not correctness, and a reading says which it measured.
+
+Reference: statistical and structural near-identifiability (paper 004). Theorem 1: identified outputs, a decoder that is
+injective and locally (1+L)-bi-Lipschitz, and convex latents give a rigid map within ``ε = c_D·Δ·√((1+L)² − 1)``.
+Theorem 2: whitening and ICA turn it into a signed permutation, ``ε' = Kε + K'ε²``. Theorem 3: with such a data
+generation, independent non-Gaussian white factors and perfect reconstruction, both hold against the true latents.
+
+Deviations: Theorem 1 approximates a near-isometry whose distances are off by ``((1+L)² − 1)·Δ``, which its lemma allows
+up to Δ: a premise of its own here, read at the best scale of the latents (``lipschitz``). Known ``c_D`` grow
+exponentially with the number D of latents, so a bound is given only with the user's ``constant``; K and K' are not
+known. Δ is the sample's diameter and ε is about the sampled region. "Non-Gaussian" allows one Gaussian component, as
+ICA does. Theorem 2 on arrays starts from their measured agreement up to an affine map, as no decoder is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite, sqrt
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from noumena import checks
+from noumena.ambiguity import Ambiguity
+from noumena.estimators import Estimator
+from noumena.guarantees import components as ica
+from noumena.guarantees import lipschitz
+from noumena.guarantees.agreement import Agreement, agree, agreements, runs_of
+from noumena.guarantees.components import GAUSSIAN, INDEPENDENT, Components
+from noumena.guarantees.lipschitz import CONVEX, INJECTIVE, ISOMETRIC, BiLipschitz, proportional_term
+from noumena.guarantees.theorem import Hypothesis, Reading, Theorem
+from noumena.guarantees.unmixing import SINGULAR, whitening_factor
+from noumena.worlds import World
+
+SOURCE = "near-identifiability (paper 004), Theorem"
+RIGID, AFTER_ICA, STRUCTURAL = "rigid nearness", "nearness after ICA", "structural nearness"
+OUTPUTS = "the outputs are identified"
+WHITE = "the factors are white"
+EXPLAINED = "the data are reconstructed"
+GENERATION = "the data generation is near an isometry, of white factors"
+
+POINTS, ROWS = 256, 10_000
+"""Points where Jacobians are taken, and rows drawn from a world."""
+SHARE = 0.05
+"""Of the variance: runs that differ by less have the same outputs, and errors below it leave the data explained."""
+GAUSSIAN_LAWS = ("gaussian", "unit gaussian", "correlated gaussian", "linear sem")
+FULL_SUPPORT, WHITE_LAWS = (*GAUSSIAN_LAWS, "laplace"), ("unit gaussian", "laplace", "uniform")
+CLEAR = 5.0
+"""Factors are not white when an entry of their covariance is this many standard errors off, twice."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A guaranteed error, beside the one that some rigid map has whatever the hypotheses (in root mean square)."""
+
+    value: float
+    trivial: float
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the bound says nothing."""
+        return self.value >= self.trivial
+
+    def __str__(self) -> str:
+        if self.vacuous:
+            return f"{self.value:.3g}, which is vacuous: not below the trivial bound {self.trivial:.3g}"
+        return f"{self.value:.3g} (the trivial bound is {self.trivial:.3g})"
+
+
+@dataclass(frozen=True)
+class Nearness(Reading):
+    """Theorems 1 to 3 read on one subject, with the numbers behind them."""
+
+    measured: str
+    """``statistical`` (consistency across runs) or ``structural`` (against the true latents)."""
+    diameter: float
+    lipschitz: BiLipschitz | None
+    components: tuple[Components | None, ...]
+    agreements: tuple[Agreement, ...]
+    constant: float | None
+
+    @property
+    def term(self) -> float | None:
+        """``√((1+L)² − 1)·Δ`` in the latents' own scale."""
+        return None if self.lipschitz is None else proportional_term(self.lipschitz.largest, self.diameter)
+
+    @property
+    def term_at_best_scale(self) -> float | None:
+        """The same for latents rescaled to the smallest ``L``, in the original unit: never larger."""
+        return None if self.lipschitz is None else proportional_term(self.lipschitz.at_best_scale, self.diameter)
+
+    def _bound(self, term: float | None) -> Bound | None:
+        broken = bool(self.theorems[0].broken)
+        return None if term is None or self.constant is None or broken else Bound(self.constant * term, self.diameter)
+
+    @property
+    def epsilon(self) -> Bound | None:
+        """Theorem 1's bound in the latents' own scale; only with a ``constant``, and where no hypothesis fails."""
+        return self._bound(self.term)
+
+    @property
+    def epsilon_at_best_scale(self) -> Bound | None:
+        """Theorem 1's bound for decoders that stretch within the same range as this one: never larger."""
+        return self._bound(self.term_at_best_scale)
+
+    @property
+    def whitening(self) -> float | None:
+        """``λ^{-1/2} + M²·λ^{-3/2}`` (Lemma A.5) of the first run; ``None`` without full rank or with few rows."""
+        first = self.components[0]
+        if first is None or first.smallest_correlation <= SINGULAR:
+            return None
+        return whitening_factor(float(first.eigenvalues[-1]), first.radius)
+
+    @property
+    def epsilon_whitened(self) -> Bound | None:
+        """What is left of the bound after whitening, beside the trivial ``Δ·λ^{-1/2}``."""
+        bound, first = self.epsilon_at_best_scale, self.components[0]
+        if bound is None or self.whitening is None or first is None:
+            return None
+        return Bound(self.whitening * bound.value, self.diameter / sqrt(first.eigenvalues[-1]))
+
+    @property
+    def headline(self) -> str:
+        """The conclusion, how near, and which of the two kinds of nearness it is about."""
+        structural = "Measured: structural nearness, on the true latents; consistency across runs is not correctness."
+        statistical = "Measured: statistical nearness, consistency across runs; consistency is not correctness."
+        which = structural if self.measured == "structural" else statistical
+        return f"{super().headline} {self._how_near} {which}"
+
+    @property
+    def _how_near(self) -> str:
+        if self.lipschitz is None:
+            return "No ε can be bounded: no decoder was seen."
+        if self.epsilon is not None:
+            scaled = f"at the best scale of the latents {self.epsilon_at_best_scale}"
+            white = "" if self.epsilon_whitened is None else f"; after whitening {self.epsilon_whitened}"
+            return f"Near means within ε = {self.epsilon}; {scaled}{white}."
+        known = "the constants c known to be valid grow exponentially with the number of latents"
+        return (
+            f"The error is proportional to {self.term:.3g} ({self.term_at_best_scale:.3g} at the best scale of the "
+            f"latents) where Δ = {self.diameter:.3g}; no bound is given, as "
+            f"{'the theorem does not apply' if self.theorems[0].broken else known}."
+        )
+
+    def __str__(self) -> str:
+        lines = [super().__str__(), "", "Numbers", f"  Δ = {self.diameter:.4g}, the largest distance of two rows"]
+        lines += [] if self.lipschitz is None else [f"  {self.lipschitz}"]
+        if self.whitening is not None:
+            lines += [f"  whitening enlarges distances at most {self.whitening:.4g} times"]
+        if self.agreements:
+            lines += ["", "Held-out errors over Δ", *(f"  {agreement}" for agreement in self.agreements)]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain lists, numbers and strings, ready for JSON; what is not finite is ``None``."""
+        numbers = {"diameter": self.diameter, "term": self.term, "term at best scale": self.term_at_best_scale}
+        if self.lipschitz is not None:
+            numbers |= {"L": self.lipschitz.largest, "L at best scale": self.lipschitz.at_best_scale}
+        bounds = {"epsilon": self.epsilon, "epsilon at best scale": self.epsilon_at_best_scale}
+        bounds["epsilon whitened"] = self.epsilon_whitened
+        return {
+            **super().to_dict(),
+            "measured": self.measured,
+            **_plain(numbers),
+            **{k: b and {**_plain({"value": b.value}), "vacuous": b.vacuous} for k, b in bounds.items()},
+            "agreements": [
+                _plain({"runs": list(a.runs), **a.errors, "efficiency": a.efficiency}) for a in self.agreements
+            ],
+        }
+
+
+def _plain(numbers: dict[str, Any]) -> dict[str, Any]:
+    return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in numbers.items()}
+
+
+# ---- one door ------------------------------------------------------------------------------------------------------
+
+
+def nearness(
+    subject: Any, *, at: Any = None, constant: float | None = None, restarts: int = 5, seed: int = 0
+) -> Nearness:
+    """How near a world, a fitted model, a decoder ``at`` latent points, or several runs' arrays come to identification.
+
+    ``constant`` is the user's ``c_D`` of Theorem 1, without which no bound is given; ``restarts`` of ICA.
+
+    >>> z = np.random.default_rng(0).uniform(-1, 1, size=(2000, 2))
+    >>> rotated = z @ np.array([[0.6, 0.8], [-0.8, 0.6]])
+    >>> reading = nearness([z, rotated])
+    >>> reading.measured, reading.strongest.name, round(reading.agreements[0].errors["rigid+scale"], 6)
+    ('statistical', 'nearness after ICA', 0.0)
+    """
+    constant = None if constant is None else checks.number(constant, "constant", minimum=0)
+    settings: dict[str, Any] = {"restarts": checks.count(restarts, "restarts", minimum=2), "seed": seed}
+    if isinstance(subject, World):
+        z = subject.latents(ROWS, seed=seed) if at is None else at
+        return _world(subject, _read(subject.decoder, z, settings), constant)
+    if isinstance(subject, Estimator):
+        z = subject.points_of(subject.best_) if at is None else at
+        return _model(subject, _read(subject.decoder_, z, settings), constant, settings)
+    if isinstance(subject, list | tuple) or getattr(subject, "ndim", 0) == 3:
+        checks.require(at is None, "at must be left out for arrays, which have no decoder.", "points")
+        checks.require(constant is None, "constant must come with a decoder, whose L it multiplies.", "arrays")
+        return _arrays(runs_of(list(subject)), settings)
+    checks.require(
+        callable(subject),
+        "nearness must be given a world, a fitted model, a decoder, or two or more arrays of one batch.",
+        f"a {type(subject).__name__}",
+    )
+    checks.require(at is not None, "nearness(decoder) must be given latent points, at=z.", "at=None")
+    outputs = Hypothesis(OUTPUTS, "unknown", "a bare decoder says nothing about other models of the same data")
+    explained = Hypothesis(EXPLAINED, "unknown", "no reconstruction error is known for a bare decoder")
+    return _fitted("decoder", _read(subject, at, settings), outputs, explained, constant, ())
+
+
+@dataclass(frozen=True)
+class _Decoded:
+    """A decoder and its latents: inactive directions are dropped, premises about the decoder are answered."""
+
+    z: np.ndarray
+    lipschitz: BiLipschitz
+    components: Components | None
+    injective: Hypothesis
+    isometric: Hypothesis
+    convex: Hypothesis
+
+
+def _read(decoder: Callable, at: Any, settings: dict[str, Any]) -> _Decoded:
+    table = checks.table(at, "at", min_rows=2, varying=True).astype(np.float64)
+    rows = np.linspace(0, len(table) - 1, min(len(table), POINTS)).astype(int)
+    points = at[torch.as_tensor(rows)] if isinstance(at, Tensor) else table[rows]
+    found = lipschitz.bi_lipschitz(decoder, points)
+    secant = lipschitz.shortest_secant(decoder, points, found)
+    architecture = lipschitz.architecture_bound(decoder) if isinstance(decoder, nn.Module) else None
+    z = table @ found.active.T if len(found.inactive) else table
+    return _Decoded(
+        z,
+        found,
+        ica.components(z, **settings),
+        lipschitz.injective(secant, found, rows),
+        lipschitz.isometric(found, architecture, rows),
+        lipschitz.convex(z, sampled=False, seed=settings["seed"]),
+    )
+
+
+def _theorems(
+    latents: int,
+    rigid: tuple[Hypothesis, ...],
+    after_ica: tuple[Hypothesis, ...],
+    structural: tuple[Hypothesis, ...],
+    rests_on: tuple[str, ...],
+) -> tuple[Theorem, ...]:
+    """Theorems 1 and 2, and Theorem 3 where something is known of the data generation."""
+    limits = (*rests_on, "ε is about the sampled region and the stretch at sampled points")
+    constants = (*limits, "K and K' of ε' = Kε + K'ε² are finite, and not known")
+    signed = (Ambiguity("signed permutation"),) * latents
+    theorems = (
+        Theorem(RIGID, f"{SOURCE} 1", rigid, (Ambiguity("rigid"),) * latents, limits),
+        Theorem(AFTER_ICA, f"{SOURCE} 2", after_ica, signed, constants),
+    )
+    if not structural:
+        return theorems
+    rich = (*constants, "the model is rich enough to contain the true decoder")
+    return (*theorems, Theorem(STRUCTURAL, f"{SOURCE} 3", (*after_ica, *structural), signed, rich))
+
+
+def _others(found: BiLipschitz) -> tuple[str, ...]:
+    low, high = found.stretch
+    same = f"the other decoder also stretches by {low:.3g} to {high:.3g}, or is (1+L)-bi-Lipschitz"
+    return (same, f"{lipschitz.inactive_sentence(found)}; nothing is said of them") if len(found.inactive) else (same,)
+
+
+# ---- worlds --------------------------------------------------------------------------------------------------------
+
+
+def _world(world: World, read: _Decoded, constant: float | None) -> Nearness:
+    exact = "the observations are the decoder's output, without noise"
+    noisy = f"noise of standard deviation {world.noise:g} hides the decoder's output"
+    outputs = Hypothesis(OUTPUTS, "holds", exact) if world.noise == 0 else Hypothesis(OUTPUTS, "unknown", noisy)
+    gaussian = _gaussian(world, read)
+    found = (read.components,)
+    rigid = (outputs, read.injective, read.isometric, _convex(world, read))
+    after_ica = (*rigid, ica.full_rank(found), gaussian, ica.separated(found, gaussian))
+    structural = (_independent(world, read), _white(world, read.z))
+    rests_on = (*_others(read.lipschitz), "the model reconstructs the observations perfectly")
+    theorems = _theorems(read.z.shape[1], rigid, after_ica, structural, rests_on)
+    size = lipschitz.diameter(read.z)
+    return Nearness("world", theorems, "structural", size, read.lipschitz, found, (), constant)
+
+
+def _convex(world: World, read: _Decoded) -> Hypothesis:
+    if world.law.name in FULL_SUPPORT:
+        return Hypothesis(CONVEX, "holds", f"the law {world.law.name!r} has density everywhere")
+    if world.law.name == "uniform":
+        return Hypothesis(CONVEX, "holds", "the law 'uniform' fills a box")
+    return lipschitz.convex(read.z, sampled=True)
+
+
+def _gaussian(world: World, read: _Decoded) -> Hypothesis:
+    if world.law.name in GAUSSIAN_LAWS and world.n_latents > 1:
+        names = ", ".join(f"z{j + 1}" for j in range(world.n_latents))
+        return Hypothesis(GAUSSIAN, "fails", f"{names} are Gaussian under the law {world.law.name!r}")
+    if world.law.name in ("laplace", "uniform"):
+        return Hypothesis(GAUSSIAN, "holds", f"no component of the law {world.law.name!r} is")
+    return ica.non_gaussian((read.components,))
+
+
+def _independent(world: World, read: _Decoded) -> Hypothesis:
+    if world.law.independent:
+        return Hypothesis(INDEPENDENT, "holds", f"the law {world.law.name!r} has independent components")
+    found = ica.dependence(read.z)
+    i, j = divmod(int(found.argmax()), len(found))
+    evidence = (
+        f"not under the law {world.law.name!r}; most between z{i + 1} and z{j + 1}: correlation {found.max():.3f}"
+    )
+    return Hypothesis(INDEPENDENT, "fails", evidence)
+
+
+def _white(world: World, z: np.ndarray) -> Hypothesis:
+    """Zero mean and unit covariance: known of a law, or within sampling error."""
+    if world.law.name in WHITE_LAWS:
+        return Hypothesis(WHITE, "holds", f"the law {world.law.name!r} has mean 0 and unit covariance")
+    second = z.T @ z / len(z)
+    moments = np.vstack([z.mean(axis=0), second - np.eye(z.shape[1])])
+    spread = np.vstack([z.var(axis=0), (z**2).T @ z**2 / len(z) - second**2])
+    errors = np.sqrt(np.maximum(spread, 1e-12)) * CLEAR / sqrt(len(z))
+    i, j = divmod(int((np.abs(moments) / errors).argmax()), z.shape[1])
+    what = f"the mean of z{j + 1}" if i == 0 else f"the second moment of z{i} and z{j + 1}"
+    off, error = float(abs(moments[i, j])), float(errors[i, j])
+    answer = "supported" if off <= error else "fails" if off > 2 * error else "unknown"
+    return Hypothesis(WHITE, answer, f"{what} is off by {off:.3g}, sampling error {error:.3g} on {len(z)} rows")
+
+
+# ---- models --------------------------------------------------------------------------------------------------------
+
+
+def _fitted(
+    subject: str,
+    read: _Decoded,
+    outputs: Hypothesis,
+    explained: Hypothesis,
+    constant: float | None,
+    found: tuple[Agreement, ...],
+) -> Nearness:
+    components = (read.components,)
+    gaussian = ica.non_gaussian(components)
+    rigid = (outputs, read.injective, read.isometric, read.convex)
+    after_ica = (*rigid, ica.full_rank(components), gaussian, ica.separated(components, gaussian))
+    generation = Hypothesis(GENERATION, "unknown", "the true decoder is not seen")
+    structural = (ica.independent(components), explained, generation)
+    theorems = _theorems(read.z.shape[1], rigid, after_ica, structural, _others(read.lipschitz))
+    size = lipschitz.diameter(read.z)
+    return Nearness(subject, theorems, "statistical", size, read.lipschitz, components, found, constant)
+
+
+def _model(model: Estimator, read: _Decoded, constant: float | None, settings: dict[str, Any]) -> Nearness:
+    error = float(model.terms_["reconstruction"][model.best_]) / model.n_features_in_
+    explained = Hypothesis(EXPLAINED, "unknown", "the error has no scale without standardised observations")
+    if model.standardise:
+        answer = "supported" if error <= SHARE else "fails"
+        explained = Hypothesis(EXPLAINED, answer, f"held-out error {error:.3f} of the variance (wanted {SHARE:g})")
+    runs = [k for k in range(len(model.models_)) if not model.diverged_[k]]
+    found = agreements(runs_of([model.points_[k] for k in runs]), **settings) if len(runs) > 1 else ()
+    return _fitted("model", read, _outputs(model, runs, explained), explained, constant, found)
+
+
+def _outputs(model: Estimator, runs: list[int], explained: Hypothesis) -> Hypothesis:
+    """Runs that decode the same rows to the same outputs; one run whose outputs are the data themselves."""
+    if len(runs) < 2:
+        if explained.answer == "supported":
+            return Hypothesis(OUTPUTS, "supported", f"they are nearly the data: {explained.evidence}")
+        return Hypothesis(OUTPUTS, "unknown", "one run, whose outputs are not the data; fit several (n_models)")
+    with torch.no_grad():
+        decoded = [model.models_[k].decode(model.points_of(k)).double().cpu().numpy() for k in runs]
+    apart = {
+        (runs[a], runs[b]): float(((decoded[a] - decoded[b]) ** 2).mean() / decoded[a].var(axis=0).mean())
+        for a in range(len(runs))
+        for b in range(a)
+    }
+    (i, j), worst = max(apart.items(), key=lambda item: item[1])
+    evidence = f"runs {i + 1} and {j + 1} differ most, by {worst:.3f} of their variance (wanted {SHARE:g})"
+    return Hypothesis(OUTPUTS, "supported" if worst <= SHARE else "fails", evidence)
+
+
+def _arrays(runs: list[np.ndarray], settings: dict[str, Any]) -> Nearness:
+    found = agreements(runs, **settings)
+    components = tuple(ica.components(run, **settings) for run in runs)
+    gaussian = ica.non_gaussian(components)
+    support = [lipschitz.convex(run, sampled=False, seed=settings["seed"]) for run in runs]
+    unseen = tuple(Hypothesis(name, "unknown", "no decoder was seen") for name in (OUTPUTS, INJECTIVE, ISOMETRIC))
+    rigid = (*unseen, next((h for h in support if h.answer == "fails"), support[0]))
+    after_ica = (agree(found), ica.full_rank(components), gaussian, ica.separated(components, gaussian))
+    theorems = _theorems(runs[0].shape[1], rigid, after_ica, (), ("the runs are optima of one loss on one data set",))
+    size = lipschitz.diameter(runs[0])
+    return Nearness("set of arrays", theorems, "statistical", size, None, components, found, None)

@@ -1,0 +1,168 @@
+"""Agreement: every group is forgiven exactly, noise is what is left, and shuffled rows are chance."""
+
+from math import isnan, sqrt
+
+import numpy as np
+import pytest
+from scipy.stats import ortho_group
+
+from noumena import align
+from noumena.checks import InputError
+from noumena.guarantees.agreement import AFFINE, ICA, PERMUTATION, RIGID, agree, agreements, efficiency, runs_of
+from noumena.guarantees.components import components, non_gaussian
+from noumena.guarantees.unmixing import halves
+
+N, D = 3000, 3
+SOURCE = np.random.default_rng(0).laplace(size=(N, D))
+ROTATION = ortho_group.rvs(D, random_state=1)
+MATRIX = np.random.default_rng(2).normal(size=(D, D))
+
+
+def pair(z, h):
+    return agreements([z, h])[0]
+
+
+@pytest.mark.parametrize(
+    ("related", "forgiven"),
+    [
+        (-SOURCE[:, [2, 0, 1]] + 5, {PERMUTATION, RIGID, AFFINE, ICA}),
+        (SOURCE @ ROTATION + 5, {RIGID, AFFINE, ICA}),
+        (3 * SOURCE @ ROTATION + 5, {RIGID, AFFINE, ICA}),
+        (SOURCE @ MATRIX + 5, {AFFINE, ICA}),
+        (SOURCE**3, set()),
+    ],
+    ids=["signed permutation", "rigid", "similar", "affine", "curved"],
+)
+def test_exactly_what_a_group_contains_is_forgiven(related, forgiven):
+    found = pair(SOURCE, related)
+    assert {kind for kind, error in found.errors.items() if error < 1e-3} == forgiven
+    assert all(found.errors[kind] < found.chance[kind] for kind in found.errors)
+
+
+def test_gaussian_runs_agree_through_the_accidents_of_the_rows_they_share_and_are_refused():
+    z, noise = np.random.default_rng(0).normal(size=(2, N, 2))
+    run = z @ ortho_group.rvs(2, random_state=1) + 0.01 * noise
+    assert pair(z, run).errors[ICA] < 0.01  # stable, although there is nothing to find
+    assert non_gaussian((components(z), components(run))).answer == "fails"
+    assert pair(z, run + 0.3 * noise).errors[ICA] > pair(z, run + 0.3 * noise).errors[RIGID]
+
+
+def test_errors_are_means_over_held_out_rows_divided_by_the_largest_distance():
+    noise = 0.1 * np.random.default_rng(5).normal(size=SOURCE.shape)
+    found = pair(SOURCE, SOURCE + noise)
+    fitted, measured = halves(N, 0)
+    size = max(float(np.linalg.norm(SOURCE - row, axis=1).max()) for row in SOURCE)
+    assert found.diameter == pytest.approx(size)
+    transform = align(SOURCE[fitted], (SOURCE + noise)[fitted], up_to="affine").transform
+    rows = np.linalg.norm(transform((SOURCE + noise)[measured]) - SOURCE[measured], axis=1) / size
+    assert found.errors[AFFINE] == pytest.approx(rows.mean())
+    assert found.largest[AFFINE] == pytest.approx(rows.max())
+
+
+def test_the_signed_permutation_is_that_of_all_rows():
+    rng = np.random.default_rng(6)
+    for _ in range(6):
+        g = rng.laplace(size=(100, 3))
+        h = (g + rng.laplace(size=(100, 3))) @ rng.normal(size=(3, 3)) + 3
+        found = pair(g, h)
+        fitted, measured = halves(100, 0)
+        centre_g, centre_h = g[fitted].mean(axis=0), h[fitted].mean(axis=0)
+        turn = align(g[fitted] - centre_g, h[fitted] - centre_h, up_to="signed permutation").transform
+        rows = np.linalg.norm(turn(h[measured] - centre_h) + centre_g - g[measured], axis=1)
+        assert found.errors[PERMUTATION] == pytest.approx(rows.mean() / found.diameter)
+
+
+def test_a_least_squares_map_that_memorises_is_not_rewarded():
+    rng = np.random.default_rng(7)
+    g, h = rng.laplace(size=(2, 200, 20))
+    found = pair(g, h)
+    assert found.errors[AFFINE] > 0.9 * found.chance[AFFINE]
+    assert agree([found]).answer == "fails"
+
+
+def test_chance_is_the_error_of_shuffled_rows():
+    found = pair(SOURCE, SOURCE)
+    spread = np.linalg.norm(SOURCE - SOURCE.mean(axis=0), axis=1).mean() / found.diameter
+    assert found.errors[AFFINE] == pytest.approx(0, abs=1e-9)
+    assert found.chance[RIGID] == pytest.approx(spread, rel=0.05)
+    assert found.chance[AFFINE] == pytest.approx(spread, rel=0.05)
+    assert found.chance[PERMUTATION] == pytest.approx(sqrt(2) * spread, rel=0.1)
+
+
+def test_every_pair_of_runs_is_compared_once():
+    runs = [SOURCE, SOURCE @ ROTATION, SOURCE @ MATRIX]
+    found = agreements(runs)
+    assert [a.runs for a in found] == [(0, 1), (0, 2), (1, 2)]
+    assert found[2].errors == pair(runs[1], runs[2]).errors
+
+
+def test_runs_of_different_rank_have_no_components_to_match():
+    flat = np.c_[SOURCE[:, :2], SOURCE[:, 0] + SOURCE[:, 1]]
+    found = pair(SOURCE, flat)
+    assert isnan(found.errors[ICA])
+    assert not isnan(found.errors[AFFINE])
+
+
+def test_efficiency_is_the_share_of_what_a_rigid_map_gains():
+    assert efficiency(0.4, 0.2, 0.2) == 1
+    assert efficiency(0.4, 0.2, 0.4) == 0
+    assert efficiency(0.4, 0.2, 0.3) == pytest.approx(0.5)
+    for published, share in (
+        ((0.219, 0.150, 0.202), 0.25),
+        ((0.218, 0.104, 0.175), 0.38),
+        ((0.382, 0.206, 0.312), 0.40),
+    ):
+        assert efficiency(*published) == pytest.approx(share, abs=0.006)
+    assert isnan(efficiency(0.2, 0.2, 0.1))
+    assert isnan(efficiency(0.2, 0.199, 0.1))
+    assert pair(SOURCE, SOURCE @ ROTATION).efficiency == pytest.approx(1, abs=0.02)
+
+
+def test_the_words_name_runs_errors_and_chance():
+    text = str(pair(SOURCE, SOURCE @ ROTATION))
+    for piece in ("runs 1 and 2", "rigid+scale 0.000", "chance", "ICA efficiency 100%"):
+        assert piece in text
+    assert "nothing to gain" in str(pair(SOURCE, SOURCE))
+
+
+def test_the_same_seed_gives_the_same_numbers():
+    assert agreements([SOURCE, SOURCE @ MATRIX]) == agreements([SOURCE, SOURCE @ MATRIX])
+    assert agreements([SOURCE, SOURCE**3], seed=1) != agreements([SOURCE, SOURCE**3])
+
+
+def test_the_worst_pair_decides_whether_runs_agree():
+    other = np.random.default_rng(8).laplace(size=SOURCE.shape)
+    told = agree(agreements([SOURCE, SOURCE @ MATRIX, other]))
+    assert told.answer == "fails"
+    assert "and 3 are worst" in told.evidence
+    assert agree(agreements([SOURCE, SOURCE @ MATRIX])).answer == "supported"
+
+
+@pytest.mark.parametrize(("noise", "answer"), [(0.4, "supported"), (1.5, "fails")])
+def test_runs_must_be_far_better_than_chance(noise, answer):
+    blurred = SOURCE + noise * np.random.default_rng(9).laplace(size=SOURCE.shape)
+    found = pair(SOURCE, blurred)
+    assert found.errors[AFFINE] < 0.95 * found.chance[AFFINE]
+    assert agree([found]).answer == answer
+
+
+def test_few_rows_show_no_agreement():
+    assert agreements([SOURCE[:39], SOURCE[:39]]) == ()
+    assert agree(()).answer == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("tables", "sentence"),
+    [
+        ([SOURCE], "two or more representations. Got 1"),
+        ([SOURCE, SOURCE[:-1]], "run 1 and run 2 must share their batch axis"),
+        ([SOURCE, SOURCE, SOURCE[:, :2]], "run 1 and run 3 must have equally many columns. Got 3 and 2"),
+        ([SOURCE, np.ones_like(SOURCE)], "run 2 must vary in every column"),
+        ([SOURCE[:1], SOURCE[:1]], "run 1 must have at least 2 rows"),
+        ([SOURCE, np.full_like(SOURCE, np.nan)], "run 2 must be finite"),
+    ],
+    ids=["one", "rows", "columns", "constant", "one row", "nan"],
+)
+def test_bad_runs_are_one_sentence(tables, sentence):
+    with pytest.raises(InputError, match=sentence):
+        runs_of(tables)
