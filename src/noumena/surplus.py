@@ -36,7 +36,7 @@ def surplus(support: Any) -> int:
     >>> surplus(np.kron(np.eye(2), np.ones((4, 1))) > 0)
     3
     """
-    S: Any = sparse.csr_array(support).astype(np.int32)
+    S = _counted(support)
     bound = owned_surplus(S)
     if bound > 0 or S.shape[0] * S.shape[1] > SMALL or _pair_without_surplus(S):
         return bound
@@ -45,7 +45,7 @@ def surplus(support: Any) -> int:
 
 def owned_surplus(support: Any) -> int:
     """The surplus that giving each row to one latent proves; 0 when it proves none."""
-    S: Any = sparse.csr_array(support).astype(np.int32)
+    S = _counted(support)
     if S.shape[1] == 1:
         return int(S.sum())
     weight = np.asarray(S.sum(axis=0)).ravel()
@@ -57,6 +57,13 @@ def owned_surplus(support: Any) -> int:
     left = kept[q[rivals]] - lost.data[rivals]
     fewest = kept[_has_a_rival(weight)].min()  # against an r that touches none of them
     return max(0, int(left.min(initial=fewest)) - 1)
+
+
+def _counted(support: Any) -> Any:
+    """The support as a sparse matrix of ones, without stored zeros."""
+    S: Any = sparse.csr_array(support).astype(bool).astype(np.int32)
+    S.eliminate_zeros()
+    return S
 
 
 def pure_surplus(J: np.ndarray, *, tolerance: float = 1e-9) -> int:

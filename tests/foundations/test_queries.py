@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import pytest
@@ -44,10 +45,18 @@ def test_a_query_is_what_python_makes_of_the_same_expression(text: str) -> None:
     assert parse(text, S) == eval(text.strip(), {}, values)
 
 
+def test_every_two_signs_between_every_three_names_bind_as_in_python() -> None:
+    values = {name: S.of(name) for name in S.observed}
+    for a, b, c in product(S.observed, repeat=3):
+        for first, second in product("-&^|", repeat=2):
+            text = f"{a} {first} {b} {second} ~{c}"
+            assert parse(text, S) == eval(text, {}, values), text
+
+
 @pytest.mark.parametrize(
     ("text", "means"),
     [
-        ("x1 | x2 ^ x3", "x1 | (x2 ^ x3)"),
+        ("x1 | x2 ^ x1", "x1 | (x2 ^ x1)"),
         ("x1 ^ x2 & x3", "x1 ^ (x2 & x3)"),
         ("x2 & x1 - x2", "x2 & (x1 - x2)"),
         ("~x1 - x4", "(~x1) - x4"),

@@ -81,6 +81,11 @@ def test_columns_that_share_nothing_keep_all_rows_but_one(rows: int) -> None:
     assert surplus(blocks) == owned_surplus(blocks) == rows - 1
 
 
+def test_rows_are_dealt_out_evenly() -> None:
+    own, pairs = np.kron(np.eye(3), np.ones((2, 1))), np.kron((1 - np.eye(3))[::-1], np.ones((2, 1)))
+    assert owned_surplus(np.r_[own, pairs] > 0) == 2  # two rows of its own and one of each two it shares, less one
+
+
 def test_the_single_heaviest_latent_needs_no_rows_of_its_own() -> None:
     heaviest = np.r_[np.ones(6), np.zeros(4)]
     second, third = np.r_[1, 1, 1, 0, 0, 0, 1, 1, 0, 0], np.r_[0, 0, 0, 1, 1, 1, 0, 0, 1, 1]
@@ -170,6 +175,12 @@ def test_rows_that_cancel_together_are_counted_together() -> None:
     assert pure_surplus(J) == 2
 
 
+def test_units_of_latents_and_observations_do_not_matter() -> None:
+    J = np.array([[1.0, 0], [1, 0], [1, 0], [1, 3], [1, 3 * (1 + 1e-12)], [0, 1], [0, 1], [0, 1]])
+    for latents, observations in (([1e9, 1e-9], 1.0), ([1e-9, 1e9], 1.0), ([1.0, 1.0], 1e-9)):
+        assert pure_surplus(J * np.array(latents) * observations) == 1
+
+
 def test_ratios_within_the_tolerance_are_one_ratio() -> None:
     J = np.array([[1.0, 0], [1, 0], [1, 0], [1, 3], [1, 3], [0, 1], [0, 1], [0, 1]])
     J[4, 1] = 3 * (1 + 1e-7)
@@ -184,3 +195,8 @@ def test_of_three_latents_the_two_fewest_own_rows_must_pay_for_what_the_heaviest
     many = np.random.default_rng(0).normal(size=(7, 3))
     assert pure_surplus(np.r_[own, many]) == 1  # all three: four and four own rows less seven shared
     assert pure_surplus(np.r_[own, np.random.default_rng(0).normal(size=(8, 3))]) == 0
+
+
+def test_of_four_latents_two_own_rows_count_and_not_three() -> None:
+    own, many = np.kron(np.eye(4), np.ones((4, 1))), np.random.default_rng(0).normal(size=(7, 4))
+    assert pure_surplus(np.r_[own, many]) == 1

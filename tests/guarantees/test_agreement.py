@@ -125,6 +125,12 @@ def test_the_words_name_runs_errors_and_chance():
     assert "nothing to gain" in str(pair(SOURCE, SOURCE))
 
 
+def test_known_unmixings_give_the_numbers_of_fresh_ones():
+    runs = [SOURCE, SOURCE @ MATRIX]
+    known = [components(run, seed=3).unmixing for run in runs]
+    assert agreements(runs, unmixings=known, seed=3) == agreements(runs, seed=3)
+
+
 def test_the_same_seed_gives_the_same_numbers():
     assert agreements([SOURCE, SOURCE @ MATRIX]) == agreements([SOURCE, SOURCE @ MATRIX])
     assert agreements([SOURCE, SOURCE**3], seed=1) != agreements([SOURCE, SOURCE**3])

@@ -346,8 +346,20 @@ def test_the_lower_bound_counts_private_and_shared_rows(monkeypatch: pytest.Monk
     found = sparsity_gap(np.where(chain, rng.normal(size=chain.shape), 0), scalar(3))
     assert not found.exact
     assert found.lower == 3 * (6 - 12)  # the first loses twelve to the second, which has six of its own
+    star = np.zeros((40, 4), dtype=bool)
+    star[:30, 0] = star[10:20, 1] = star[30:34, 1] = star[20:30, 2] = star[34:38, 2] = star[38:, 3] = True
+    found = sparsity_gap(np.where(star, rng.normal(size=star.shape), 0), scalar(4))
+    assert found.lower == 4 * (4 - 10 + 4 - 10)  # the first may lose to both neighbours at once
     few = sparsity_gap(rng.normal(size=(4, 2)), scalar(2))
     assert few.lower == 2 * 2 - 8  # two disjoint pairs of rows: every direction moves two or more
+
+
+def test_a_light_aligned_basis_is_no_misaligned_one() -> None:
+    supports = np.eye(2, dtype=bool)
+    aligned = module._Directions(np.eye(2), supports, True)
+    crossing = module._Directions(np.array([[1.0, 0], [1, 1]]), supports, True)
+    assert module._misaligned(aligned, scalar(2)) == inf
+    assert module._misaligned(crossing, scalar(2)) == 2
 
 
 def test_large_blocks_are_bounded_by_their_rank(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,12 +73,17 @@ def efficiency(permutation: float, rigid: float, ica: float) -> float:
     return (permutation - ica) / gain if gain > LEAST_GAIN * permutation else nan
 
 
-def agreements(runs: Sequence[Table], *, restarts: int = 5, seed: int = 0) -> tuple[Agreement, ...]:
-    """The agreement of every pair of runs, tables of the same rows and equally many columns; none if rows are few."""
+def agreements(
+    runs: Sequence[Table], *, unmixings: Sequence[Unmixing] = (), restarts: int = 5, seed: int = 0
+) -> tuple[Agreement, ...]:
+    """The agreement of every pair of runs, tables of the same rows and equally many columns; none if rows are few.
+
+    ``unmixings`` of the runs' fitted halves, where they are known already, save fitting them again.
+    """
     if not enough(runs[0]):
         return ()
     fitted, measured = halves(len(runs[0]), seed)
-    unmixings = [unmix(run[fitted], restarts=restarts, seed=seed) for run in runs]
+    unmixings = unmixings or [unmix(run[fitted], restarts=restarts, seed=seed) for run in runs]
     shuffled = seeds.numpy_generator(seed, "chance of agreement").permutation(len(runs[0]))
     found = []
     for a, b in combinations(range(len(runs)), 2):

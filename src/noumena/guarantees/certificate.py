@@ -8,6 +8,7 @@ model that is no denser have a latent that stands for ``t`` and also carries ``r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -155,6 +156,14 @@ class Certificate:
         block = tuple(sorted(self.block_of(self.structure.index(t))))
         return Ambiguity("element-wise") if len(block) == 1 else Ambiguity("block-wise", (block,))
 
+    def known_up_to(self, t: str | int) -> str:
+        """The ambiguity of latent ``t`` in the structure's own names."""
+        t = self.structure.index(t)
+        block = sorted(self.block_of(t))
+        return (
+            "element-wise" if len(block) == 1 else f"block-wise {{{listed([self.structure.latent[r] for r in block])}}}"
+        )
+
     def blocks(self) -> Blocks:
         """The finest partition whose parts are proved not to mix."""
         return self._proved_blocks
@@ -182,8 +191,7 @@ class Certificate:
                 f"Identified up to order and element-wise maps (Occam gap {gap}): any model that explains the data "
                 f"with no more than {len(self.structure)} dependencies has {model}."
             )
-        named = ", ".join(self.structure.latent[t] for t in sure[:SHOWN]) or "none"
-        named += f" and {len(sure) - SHOWN} more" if len(sure) > SHOWN else ""
+        named = listed([self.structure.latent[t] for t in sure], SHOWN) or "none"
         why = f"fails: {', '.join(self.broken_premises)}" if self.broken_premises else f"Occam gap {gap}"
         return f"{self.answer.capitalize()} ({why}): of {d_z} latents, pinned down: {named}."
 
@@ -194,7 +202,7 @@ class Certificate:
         shown = range(S.n_latents) if S.n_latents <= SHOWN else worst[:SHOWN]
         for t in shown:
             verdict, closure = self._overall(t), S.closure(t)
-            lines.append(f"  {S.latent[t]}: {verdict}; the paper's closure {{{', '.join(closure.names)}}}")
+            lines.append(f"  {S.latent[t]}: {verdict}; the paper's closure {{{listed(closure.names)}}}")
         if S.n_latents > SHOWN:
             lines.append(f"  {S.n_latents - len(worst)} of {S.n_latents} latents are identified")
         lines += ["", "Hypotheses"]
@@ -243,7 +251,7 @@ class Certificate:
             "name": self.structure.latent[t],
             "answer": verdict.answer,
             "reason": verdict.reason,
-            "ambiguity": str(self.ambiguity(t)),
+            "ambiguity": self.known_up_to(t),
             "paper_closure": list(self.structure.closure(t).names),
         }
 
@@ -288,6 +296,16 @@ class Certificate:
         if rival is not None:
             return Verdict("not identified", f"a competitor exists, {rival.sentence}", rival)
         return Verdict("open", self.why_open)
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """The first few names, and how many more.
+
+    >>> listed(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _rows(S: Structure) -> list[Any]:

@@ -17,8 +17,9 @@ from torch.func import jvp
 from noumena.derivatives import Map, jacobian
 
 WIDTHS = 40.0
-"""Roots are bracketed this many standard deviations around the mean."""
+"""Quantiles are bracketed this many standard deviations around the mean."""
 HALVINGS = 36
+WIDENINGS = 6
 NEWTON_STEPS = 40
 MOST_REFERENCES = 4096
 KERNELS = 1024
@@ -98,13 +99,22 @@ def substitution(g: Map, latents: Sequence[int], rows: Sequence[int], points: Te
 
 
 def _bisected(g: Map, t: int, i: int, z_hat: Tensor, references: Tensor) -> Tensor:
-    """The root of ``g_i(…, z_t, …) = ẑ_t`` in ``z_t``, for a ``g_i`` monotone in it."""
-    middle, width = float(references[:, t].mean()), float(references[:, t].std()) * WIDTHS
-    low, high = torch.full_like(z_hat[:, t], middle - width), torch.full_like(z_hat[:, t], middle + width)
-    rising = g(_put(z_hat, [t], high[:, None]))[:, i] > g(_put(z_hat, [t], low[:, None]))[:, i]
+    """The root of ``g_i(…, z_t, …) = ẑ_t`` in ``z_t``, for a ``g_i`` monotone in it where latents lie; beyond, the
+    bracket grows only as far as it must."""
+
+    def at(value: Tensor) -> Tensor:
+        return g(_put(z_hat, [t], value[:, None]))[:, i]
+
+    lowest, highest = float(references[:, t].min()), float(references[:, t].max())
+    low, high = torch.full_like(z_hat[:, t], lowest), torch.full_like(z_hat[:, t], highest)
+    rising = at(high) > at(low)
+    for k in range(WIDENINGS):
+        step = (highest - lowest) * 2.0**k / 10
+        low = torch.where((at(low) > z_hat[:, t]) == rising, low - step, low)
+        high = torch.where((at(high) < z_hat[:, t]) == rising, high + step, high)
     for _ in range(HALVINGS):
         mid = (low + high) / 2
-        below = (g(_put(z_hat, [t], mid[:, None]))[:, i] < z_hat[:, t]) == rising
+        below = (at(mid) < z_hat[:, t]) == rising
         low, high = torch.where(below, mid, low), torch.where(below, high, mid)
     return _put(z_hat, [t], ((low + high) / 2)[:, None])
 

@@ -98,6 +98,9 @@ def spanning(J: np.ndarray | None, structure: Structure, *, exact: bool) -> Hypo
     """Whether each row has as many points with independent gradients as it has latents, from sampled Jacobians."""
     if J is None:
         return Hypothesis(NONLINEAR, "unknown", "a bare structure has no gradients")
+    widest = int(np.diff(structure.support.indptr).max())
+    if len(J) < widest:
+        return Hypothesis(NONLINEAR, "unknown", f"{len(J)} points cannot span the {widest} latents of a row")
     lowest, weak = np.inf, []
     for i in range(structure.n_observed):
         latents = list(structure.of(i))

@@ -33,7 +33,7 @@ class Flip:
     @property
     def matters(self) -> bool:
         """Whether the conclusion would flip: positive to not, zero to negative, or the other way round."""
-        return self.after is None or np.sign(self.before) != np.sign(self.after)
+        return self.after is None or bool(np.sign(self.before) != np.sign(self.after))
 
     def __str__(self) -> str:
         name = f"{self.observed}–{self.latent}"

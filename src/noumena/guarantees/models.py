@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from noumena import checks
@@ -17,6 +18,7 @@ from noumena.checks import InputError
 from noumena.derivatives import jacobian
 from noumena.estimators import Estimator
 from noumena.guarantees import premises
+from noumena.guarantees.changes import substitution
 from noumena.guarantees.competitors import Competitor
 from noumena.guarantees.diversity import spanning
 from noumena.guarantees.subjects import generic_gap_of, no_denser
@@ -35,6 +37,9 @@ LATENTS = 4096
 """Latent points of a world that witnesses are built from, and as many to verify them."""
 PROBES = 256
 GRID = 9
+UNDONE = 256
+ROUND_TRIP = 1e-7
+"""A change of latents is undone when a round trip ends this near to where it began, relative to the largest latent."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +66,8 @@ def read(subject: Any, *, at: Any = None, threshold: float | None = None) -> Rea
         return _fitted(subject, threshold)
     checks.require(callable(subject), "A subject must be a decoder that can be called.", type(subject).__name__)
     checks.require(at is not None, "certify(decoder) must be given latent points, at=z.", "at=None")
-    points = at if isinstance(at, Tensor) else torch.as_tensor(checks.table(at, "at", min_rows=2))
-    points = points if isinstance(at, Tensor) else points.to(torch.get_default_dtype())
+    kept = isinstance(at, Tensor) and at.is_floating_point()
+    points = at if kept else torch.as_tensor(checks.table(at, "at", min_rows=2)).to(torch.get_default_dtype())
     _require_derivatives(subject, points)
     structure = Structure.from_decoder(subject, points, threshold=threshold)
     return _decoder(subject, points, structure, (premises.explained(None),))
@@ -72,6 +77,7 @@ def _require_derivatives(decoder: Callable, points: Tensor) -> None:
     """One sentence about a decoder that has no derivatives, or cannot be called with these points."""
     checks.require(points.ndim == 2, "at must have two axes, (batch, latent).", f"shape {tuple(points.shape)}")
     checks.require(len(points) >= 2, "A decoder must be given two latent points or more.", f"{len(points)}")
+    checks.require(bool(torch.isfinite(points).all()), "Latent points must be finite.", "NaN or inf")
     try:
         J = jacobian(decoder, points.detach())
         with torch.no_grad():
@@ -81,13 +87,15 @@ def _require_derivatives(decoder: Callable, points: Tensor) -> None:
     except Exception as error:
         said = str(error).strip().split("\n")[0]
         raise InputError(
-            f"A decoder must be differentiable torch code for latents of shape {tuple(points.shape)}. Got {said}"
+            f"A decoder must be differentiable torch code for latents of shape {tuple(points.shape)}. Got {said}."
         ) from error
-    flat = bool((J == 0).all()) and bool((x != x[:1]).any())
+    finite = bool(torch.isfinite(x).all() and torch.isfinite(J).all())
+    checks.require(finite, "A decoder must have finite observations and derivatives.", "NaN or inf at these points")
+    flat = bool(((J == 0).all(dim=2).all(dim=0) & (x != x[:1]).any(dim=0)).any())
     checks.require(
         not flat,
         "A decoder must be differentiable.",
-        "outputs that change while every derivative is zero, as after detach() or rounding",
+        "an output that changes while its derivatives are zero, as after detach() or rounding",
     )
 
 
@@ -109,6 +117,7 @@ def _world(world: World) -> Read:
 
 
 def _fitted(model: Estimator, threshold: float | None) -> Read:
+    check_is_fitted(model)
     structure = model.structure_of(model.best_, threshold=threshold)
     points = model.points_of(model.best_)
     error = float(model.terms_["reconstruction"][model.best_]) / model.n_features_in_
@@ -171,24 +180,32 @@ def _gap_at_points(J: np.ndarray, S: Structure) -> tuple[Gap | None, int | None,
 
 
 def available(model: Model) -> Callable[[Competitor], bool]:
-    """Which competitors of a structure can be built on a model: those whose observations can be undone on its
-    points."""
+    """Which competitors of a structure can be built on a model: those whose observations can be undone at points that
+    were not used to build them."""
 
     @cache
     def slopes() -> Tensor:
         return jacobian(model.decoder, model.known[:PROBES]).detach()
 
-    def one_sign(values: Tensor) -> bool:
-        return bool((values > 0).all() or (values < 0).all())
+    @cache
+    def undone(latents: tuple[int, ...], rows: tuple[int, ...]) -> bool:
+        change, z = substitution(model.decoder, latents, rows, model.known), model.fresh[-UNDONE:]
+        return bool((change.inverse(change.forward(z)) - z).abs().max() <= ROUND_TRIP * z.abs().max())
 
     def test(competitor: Competitor) -> bool:
         if competitor.kind in ("shear", "rotation"):
             return True
         if competitor.kind == "substitution":
-            return one_sign(_slopes_along(model, competitor.rows[0], competitor.latent))
-        return one_sign(torch.linalg.det(slopes()[:, list(competitor.rows)]))
+            t, i = competitor.latent, competitor.rows[0]
+            return _one_sign(_slopes_along(model, i, t)) and undone((t,), (i,))
+        everything = tuple(range(model.structure.n_latents))
+        return _one_sign(torch.linalg.det(slopes()[:, list(competitor.rows)])) and undone(everything, competitor.rows)
 
     return test
+
+
+def _one_sign(values: Tensor) -> bool:
+    return bool((values > 0).all() or (values < 0).all())
 
 
 def _slopes_along(model: Model, i: int, t: int) -> Tensor:

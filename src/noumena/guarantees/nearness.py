@@ -388,8 +388,8 @@ def _outputs(model: Estimator, runs: list[int], explained: Hypothesis) -> Hypoth
 
 
 def _arrays(runs: list[np.ndarray], settings: dict[str, Any]) -> Nearness:
-    found = agreements(runs, **settings)
     components = tuple(ica.components(run, **settings) for run in runs)
+    found = agreements(runs, unmixings=[c.unmixing for c in components if c is not None], **settings)
     gaussian = ica.non_gaussian(components)
     support = [lipschitz.convex(run, sampled=False, seed=settings["seed"]) for run in runs]
     unseen = tuple(Hypothesis(name, "unknown", "no decoder was seen") for name in (OUTPUTS, INJECTIVE, ISOMETRIC))

@@ -18,6 +18,7 @@ ENOUGH = 0.95
 """A fitted model explains the data when its R² is at least this."""
 AGREEMENT = 0.9
 """Share of variance that one seed's latents must explain of another's, matched one by one."""
+FEWEST = 100
 PROBES = 256
 SINGULAR = 1e-8
 POSITIVE_EVERYWHERE = ("gaussian", "unit gaussian", "laplace", "correlated gaussian", "linear sem")
@@ -64,6 +65,8 @@ def independent_points(points: Tensor) -> Hypothesis:
     """Independence as latent points show it, pair by pair."""
     if points.shape[1] == 1:
         return Hypothesis(INDEPENDENT, "holds", "there is one latent")
+    if len(points) < FEWEST:
+        return Hypothesis(INDEPENDENT, "unknown", f"{len(points)} points are too few to tell (wanted {FEWEST})")
     value = dependence(points.detach().cpu().numpy())
     answer = "supported" if value <= MOST_DEPENDENCE else "fails"
     sentence = (

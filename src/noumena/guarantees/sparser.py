@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from noumena.derivatives import Map, jacobian
+from noumena.derivatives import jacobian
 from noumena.guarantees import changes
 from noumena.guarantees.competitors import Competitor
 from noumena.guarantees.witness import Model, Witness
@@ -23,7 +23,7 @@ PROBES = 256
 
 
 def sparser(model: Model) -> Witness | None:
-    """An equivalent model with fewer dependencies, or ``None`` when no substitutions lead to one."""
+    """An equivalent model with fewer dependencies that verifies, or ``None`` when no substitutions lead to one."""
     J = jacobian(model.decoder, model.known[:PROBES]).detach()
     support, Q, R = model.structure.dense.copy(), [], []
     while True:
@@ -32,9 +32,19 @@ def sparser(model: Model) -> Witness | None:
             break
         _, i, t = best
         Q, R, support = [*Q, t], [*R, i], substituted(support, i, t)
-    if not Q:
-        return None
-    return Witness(_competitor(model.structure, support, Q, R), model, _change(model, Q, R))
+    for n in range(len(Q), 0, -1):
+        witness = _witness(model, Q[:n], R[:n])
+        if witness.verify().holds:
+            return witness
+    return None
+
+
+def _witness(model: Model, Q: list[int], R: list[int]) -> Witness:
+    support = model.structure.dense
+    for i, t in zip(R, Q, strict=True):
+        support = substituted(support, i, t)
+    change = changes.substitution(model.decoder, Q, R, model.known)
+    return Witness(_competitor(model.structure, support, Q, R), model, change)
 
 
 def substituted(support: np.ndarray, i: int, t: int) -> np.ndarray:
@@ -67,11 +77,6 @@ def _moves(support: np.ndarray, J: torch.Tensor, Q: list[int], R: list[int]) -> 
         if change < 0 and _unfolded(J, [*R, i], [*Q, t]):
             found.append((change, i, t))
     return found
-
-
-def _change(model: Model, Q: list[int], R: list[int]) -> changes.Change:
-    decoder: Map = model.decoder
-    return changes.substitution(decoder, Q, R, model.known)
 
 
 def _competitor(S: Structure, support: np.ndarray, Q: list[int], R: list[int]) -> Competitor:

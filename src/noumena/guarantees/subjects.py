@@ -65,6 +65,10 @@ def certify(subject: Any, *, at: Any = None, threshold: float | None = None, ind
     >>> print(certify(Structure([[1, 1], [0, 1], [0, 1]])).verdict("z1", "z2").competitor.kind)
     shear
     """
+    if not (hasattr(subject, "structure_of") or callable(subject)):
+        name = f"a {type(subject).__name__}"
+        checks.require(at is None, "Latent points at=z must come with a decoder to be called.", name)
+        checks.require(threshold is None, "A threshold must come with a decoder or a fitted model.", name)
     if isinstance(subject, Structure):
         return certify_structure(subject, independent=independent)
     if hasattr(subject, "covariances") or hasattr(subject, "covariances_"):
@@ -79,7 +83,6 @@ def certify(subject: Any, *, at: Any = None, threshold: float | None = None, ind
         from noumena.guarantees.models import read  # torch is imported when there is a decoder
 
         return conclude(read(subject, at=at, threshold=threshold), independent=independent)
-    checks.require(at is None, "Latent points at=z must come with a decoder to be called.", type(subject).__name__)
     return certify_structure(Structure(subject), independent=independent)
 
 

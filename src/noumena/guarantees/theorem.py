@@ -11,6 +11,8 @@ from noumena.checks import one_of
 ANSWERS = ("holds", "supported", "unknown", "fails")
 """From the strongest to the weakest; a theorem is as strong as its weakest hypothesis."""
 
+MOST_LETTERS = 120
+"""Ambiguities are spelled out up to this length, and named by their group beyond."""
 ANYTHING = Ambiguity("any")
 
 
@@ -73,6 +75,8 @@ class Theorem:
         if self.broken:
             return f"{self.name} does not apply, this fails: {', '.join(self.broken)}."
         groups = list(dict.fromkeys(str(a) for a in self.conclusion))
+        if len(", ".join(groups)) > MOST_LETTERS:
+            groups = list(dict.fromkeys(a.group for a in self.conclusion))
         known = f"{self.name} pins the latents down up to {' or '.join(groups)} maps"
         return f"{known}, provided that: {', '.join(self.open)}." if self.open else f"{known}."
 

@@ -130,10 +130,10 @@ class Witness:
         strength = relative_strength(self.decode, z_hat)
         moves = shares(jacobian(self.change.forward, few), few, z_hat)[self.competitor.latent]
         return Verification(
-            observations=float(missed),
+            observations=float(missed.detach()),
             dependencies=int((strength > self.model.threshold).sum()),
             allowed=len(self.model.structure),
-            mixing=float(moves.sort(descending=True).values[1]) if len(moves) > 1 else 0.0,
+            mixing=float(moves.detach().sort(descending=True).values[1]) if len(moves) > 1 else 0.0,
             dependence=dependence(self.change.forward(points[:JUDGED]).detach().numpy()),
             independent=self.competitor.kind in ("rotation", "triangular"),
             tolerance=tolerance,

@@ -8,6 +8,7 @@ import numpy as np
 
 from noumena.checks import InputError
 from noumena.guarantees import Answer, Certificate, certify
+from noumena.guarantees.certificate import listed
 from noumena.guarantees.diversity import clauses
 from noumena.report import plots
 from noumena.report.clouds import witness_clouds
@@ -165,8 +166,8 @@ def latents_table(certificate: Certificate) -> Table:
         (
             S.latent[t],
             certificate.verdict(t).answer,
-            str(certificate.ambiguity(t)),
-            ", ".join(S.closure(t).names),
+            certificate.known_up_to(t),
+            listed(S.closure(t).names),
             len(S.observations_of(t)),
         )
         for t in shown(certificate)
@@ -201,7 +202,7 @@ def paper_table(certificate: Certificate) -> Table:
             S.latent[t],
             ", ".join(str(k + 1) for k in np.flatnonzero(met[t])) or "none",
             "yes" if met[t].any() else "no",
-            "yes" if met[t, 2] else f"up to {', '.join(S.closure(t).names)}",
+            "yes" if met[t, 2] else f"up to {listed(S.closure(t).names)}",
             certificate.verdict(t).answer,
         )
         for t in shown(certificate)
@@ -239,9 +240,7 @@ def flips_table(certificate: Certificate) -> Table:
 
 def queries_table(queries: Mapping[str, Answer]) -> Table:
     """Every query with its answer."""
-    rows = tuple(
-        (text, ", ".join(a.latents.names) or "none", a.answer, a.reason, a.paper) for text, a in queries.items()
-    )
+    rows = tuple((text, listed(a.latents.names) or "none", a.answer, a.reason, a.paper) for text, a in queries.items())
     return Table("Queries", ("query", "latents", "answer", "why", "the paper's reading"), rows)
 
 
