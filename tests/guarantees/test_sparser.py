@@ -129,6 +129,18 @@ def test_an_observation_that_folds_in_every_latent_is_not_used() -> None:
     assert certificate.sparser() is None
 
 
+def test_beside_one_that_folds_another_observation_is_used() -> None:
+    def partly_folding(z: Tensor) -> Tensor:
+        a, b = z.unbind(dim=1)
+        return torch.stack([a**2 + b**2, a + 0.5 * b + 0.2 * b.tanh(), a - b + 0.3 * a.tanh(), b + 0.1 * b**3], dim=1)
+
+    points = torch.randn(2000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    witness = nm.certify(partly_folding, at=points).sparser()
+    assert witness is not None
+    assert 0 not in witness.competitor.rows
+    assert witness.verify().holds
+
+
 def test_a_bare_structure_has_no_model_to_make_sparser() -> None:
     assert nm.certify(nm.Structure(DENSE)).sparser() is None
 

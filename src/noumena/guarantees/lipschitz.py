@@ -29,8 +29,8 @@ from scipy.spatial.distance import cdist
 from torch import Tensor, nn
 
 from noumena import checks, seeds
-from noumena.checks import InputError
 from noumena.derivatives import jacobian
+from noumena.guarantees.decoders import outcome
 from noumena.guarantees.theorem import Hypothesis
 
 INJECTIVE = "the decoder is injective"
@@ -153,7 +153,7 @@ def _sampled(J: Float[np.ndarray, "batch observed active"], probes: int, seed: i
 def jacobians(decoder: Any, z: Any) -> Float[np.ndarray, "batch observed latent"]:
     """Every point's Jacobian; a module is copied in double precision and evaluation mode, never changed."""
     decoder, points = precise(decoder, z)
-    J = _outcome(lambda: jacobian(decoder, points)).detach().double().cpu().numpy()
+    J = outcome(lambda: jacobian(decoder, points), tuple(points.shape)).detach().double().cpu().numpy()
     checks.require(bool(np.isfinite(J).all()), "The decoder's Jacobian must be finite.", "NaN or inf entries")
     checks.require(bool(J.any()), "The decoder must be differentiable.", "derivatives that vanish at every point")
     return J
@@ -169,20 +169,6 @@ def precise(decoder: Any, z: Any) -> tuple[Callable, Tensor]:
         return twin, torch.as_tensor(table, dtype=torch.float64, device=None if held is None else held.device)
     dtype = z.dtype if isinstance(z, Tensor) else torch.get_default_dtype()
     return decoder, torch.as_tensor(table, dtype=dtype, device=z.device if isinstance(z, Tensor) else None)
-
-
-def _outcome(call: Callable[[], Tensor]) -> Tensor:
-    """The result of a call to the user's decoder; what goes wrong inside it becomes one sentence."""
-    try:
-        return call()
-    except InputError:
-        raise
-    except (RuntimeError, TypeError, ValueError, AttributeError, IndexError, NotImplementedError) as error:
-        words = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        raise InputError(
-            "The decoder must be a differentiable torch function from (batch, latent) to (batch, observed), for any "
-            f"batch. Got the error: {words}."
-        ) from error
 
 
 # ---- folds ---------------------------------------------------------------------------------------------------------
@@ -210,7 +196,7 @@ def shortest_secant(decoder: Callable, z: Any, found: BiLipschitz) -> Secant:
     points = points[rows]
     kept = points.detach().double().cpu().numpy()
     with torch.no_grad():
-        outputs = _outcome(lambda: decoder(points)).detach().double().cpu().numpy()
+        outputs = outcome(lambda: decoder(points), tuple(points.shape)).detach().double().cpu().numpy()
     i, j = np.triu_indices(len(kept), k=1)
     active = kept @ found.active.T
     apart = np.linalg.norm(active[i] - active[j], axis=1)

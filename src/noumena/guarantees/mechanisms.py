@@ -34,6 +34,7 @@ from noumena.ambiguity import Ambiguity, Blocks
 from noumena.checks import InputError
 from noumena.derivatives import Map, jacobian
 from noumena.guarantees import factors as fac
+from noumena.guarantees.decoders import outcome
 from noumena.guarantees.sparsity_gap import IRREDUCIBLE, SparsityGap, gaps_at, irreducible, partition, sparsest
 from noumena.guarantees.theorem import Hypothesis, Reading, Theorem
 from noumena.structure import Structure
@@ -185,13 +186,13 @@ def _look_through(f: Any, at: Any, tolerance: float) -> tuple[np.ndarray, float,
     if isinstance(f, torch.nn.Module):
         f = deepcopy(f).double().eval().requires_grad_(False)
         z = next((z.to(p) for p in f.parameters()), z.double())
-    x = _run(lambda: f(z))
+    x = outcome(lambda: f(z), tuple(z.shape))
     shape = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
     table = isinstance(x, Tensor) and x.ndim == 2 and len(x) == len(z)
     checks.require(table, f"A decoder must send {tuple(z.shape)} to (batch, observed) of the same batch.", shape)
     checks.require(bool(torch.isfinite(x).all()), "A decoder must be finite at the points.", "NaN or inf observations")
     standard, y = fac.standardised(f, z, x)
-    J = _run(lambda: jacobian(standard, y)).detach().double().cpu().numpy()
+    J = outcome(lambda: jacobian(standard, y), tuple(z.shape)).detach().double().cpu().numpy()
     for j in np.flatnonzero(~J.any(axis=(0, 1))):
         moved = y + 1e-3 * (torch.arange(y.shape[1], device=y.device) == j)
         acts = bool(((standard(moved) - standard(y)).abs().amax(dim=1) > 0).double().mean() > 0.5)
@@ -199,14 +200,6 @@ def _look_through(f: Any, at: Any, tolerance: float) -> tuple[np.ndarray, float,
         checks.require(not acts, "A decoder must be differentiable by torch.", given)
     floor = 1e4 * float(torch.finfo(x.dtype).eps)
     return J, max(tolerance, floor), (standard, y)
-
-
-def _run(work: Any) -> Any:
-    try:
-        return work()
-    except (RuntimeError, TypeError, AttributeError) as error:
-        why = f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"
-        raise InputError(f"A decoder must be differentiable by torch at the points. Got {why}.") from error
 
 
 def _factors(J: np.ndarray) -> fac.Factors | None:
@@ -340,9 +333,12 @@ def _type_s(seen: _Seen, blocks: Blocks, said: str, gaps: list[SparsityGap]) -> 
 
 def _type_h(seen: _Seen, f: Map, z: Tensor, blocks: Blocks, said: str, order: int) -> Theorem:
     few = max(2, min(FEW_POINTS, MOST_ENTRIES // (seen.J.shape[1] * seen.J.shape[2] ** order)))
-    missed = _run(lambda: fac.jump(f, z[:FEW_POINTS], z[:FEW_POINTS].roll(1, dims=0), order))
+    missed = outcome(lambda: fac.jump(f, z[:FEW_POINTS], z[:FEW_POINTS].roll(1, dims=0), order), tuple(z.shape))
     evidence = f"between points, {missed:.2g} of the change of a derivative is not the integral of the next"
-    D = [_run(lambda m=m: fac.derivative(f, z[:few], m)).double().cpu().numpy() for m in range(1, order + 1)]
+    D = [
+        outcome(lambda m=m: fac.derivative(f, z[:few], m), tuple(z.shape)).double().cpu().numpy()
+        for m in range(1, order + 1)
+    ]
     own = (
         _vanishing(seen, f, z, blocks, D[-1]),
         _additive(seen, f, z, blocks, order),

@@ -14,12 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from noumena import checks
-from noumena.checks import InputError
 from noumena.derivatives import jacobian
 from noumena.estimators import Estimator
 from noumena.guarantees import premises
 from noumena.guarantees.changes import substitution
 from noumena.guarantees.competitors import Competitor
+from noumena.guarantees.decoders import outcome
 from noumena.guarantees.diversity import spanning
 from noumena.guarantees.subjects import generic_gap_of, no_denser
 from noumena.guarantees.theorem import Hypothesis
@@ -78,17 +78,8 @@ def _require_derivatives(decoder: Callable, points: Tensor) -> None:
     checks.require(points.ndim == 2, "at must have two axes, (batch, latent).", f"shape {tuple(points.shape)}")
     checks.require(len(points) >= 2, "A decoder must be given two latent points or more.", f"{len(points)}")
     checks.require(bool(torch.isfinite(points).all()), "Latent points must be finite.", "NaN or inf")
-    try:
-        J = jacobian(decoder, points.detach())
-        with torch.no_grad():
-            x = decoder(points.detach())
-    except InputError:
-        raise
-    except Exception as error:
-        said = str(error).strip().split("\n")[0]
-        raise InputError(
-            f"A decoder must be differentiable torch code for latents of shape {tuple(points.shape)}. Got {said}."
-        ) from error
+    J = outcome(lambda: jacobian(decoder, points.detach()), tuple(points.shape))
+    x = outcome(lambda: decoder(points.detach()), tuple(points.shape)).detach()
     finite = bool(torch.isfinite(x).all() and torch.isfinite(J).all())
     checks.require(finite, "A decoder must have finite observations and derivatives.", "NaN or inf at these points")
     flat = bool(((J == 0).all(dim=2).all(dim=0) & (x != x[:1]).any(dim=0)).any())
