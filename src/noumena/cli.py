@@ -168,7 +168,7 @@ def certify(
     found = certified(chosen, threshold=threshold, independent=independent)
     answers = [found.query(text) for text in query or []]
     if out is not None:
-        _claim(out, force=force)
+        _claim(out, force=force, trains=False)
         from noumena.report import Page, write
         from noumena.report.certificates import certificate_chapter
 
@@ -186,11 +186,11 @@ def certify(
         print(f"\nThe certificate and its page are in {out}")
 
 
-def _claim(out: Path, *, force: bool, resume: bool = False) -> None:
-    """Make sure that ``out`` can be written to and that nothing in it is lost unasked."""
+def _claim(out: Path, *, force: bool, resume: bool = False, trains: bool = True) -> None:
+    """Make sure that ``out`` can be written to and that nothing in it is lost unasked; what trains starts over."""
     require(not out.exists() or out.is_dir(), "--out must name a folder.", f"the file {out}")
     occupied = out.is_dir() and any(out.iterdir())
-    interrupted = (out / CHECKPOINT).exists()
+    interrupted = trains and (out / CHECKPOINT).exists()
     if resume:
         require(interrupted, "--resume needs the folder of an interrupted run.", f"{out} without a checkpoint")
         return
@@ -205,7 +205,8 @@ def _claim(out: Path, *, force: bool, resume: bool = False) -> None:
         probe.unlink()
     except OSError as error:
         raise InputError(f"--out must be a folder that can be written to. Got {out} ({error.strerror}).") from error
-    (out / CHECKPOINT).unlink(missing_ok=True)
+    if trains:
+        (out / CHECKPOINT).unlink(missing_ok=True)
 
 
 def _finish(model: Estimator, out: Path, *, as_json: bool) -> None:

@@ -46,7 +46,8 @@ def parse(text: str, structure: Structure) -> LatentSet:
 
 def _tokens(text: str, structure: Structure) -> list[_Token]:
     names = {*structure.observed, *structure.latent}
-    odd = sorted((name for name in names if _WORD.fullmatch(name) is None), key=len, reverse=True)
+    written = (name for name in names if name.strip() and name not in _SIGNS and _WORD.fullmatch(name) is None)
+    odd = sorted(written, key=len, reverse=True)
     found, at = [], 0
     while at < len(text):
         if text[at].isspace():
@@ -100,7 +101,7 @@ def _factor(tokens: list[_Token], S: Structure, text: str) -> tuple[LatentSet, l
     if first.text != "(":
         raise _misread(text, first.at, f"{first.text!r} where a name was expected")
     inside, rest = _expression(rest, S, text, level=0)
-    if not rest or rest[0].text != ")":
+    if not rest or rest[0].is_name or rest[0].text != ")":
         at, what = (rest[0].at, repr(rest[0].text)) if rest else (len(text), "the end")
         raise _misread(text, at, f"{what} where ')' was expected")
     return inside, rest[1:]

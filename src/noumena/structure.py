@@ -141,7 +141,7 @@ class Structure:
             raise InputError(
                 f"The structure must be a file that can be read. Got {path} ({error.strerror})."
             ) from error
-        except UnicodeDecodeError as error:
+        except (UnicodeDecodeError, csv.Error) as error:
             raise InputError(f"The structure file must be text. Got {path}.") from error
         checks.require(len(rows) >= 2, "A structure file needs a header and one row.", f"{len(rows)} rows in {path}")
         header, *body = rows
@@ -149,7 +149,7 @@ class Structure:
             checks.require(
                 len(row) == len(header) and {c.strip() for c in row[1:]} <= {"0", "1"},
                 f"Every row of {path} must have a name and {len(header) - 1} entries 0 or 1.",
-                f"line {line}: {','.join(row)[:60]}",
+                f"line {line}: {' '.join(','.join(row).split())[:60]}",
             )
         return cls(
             [[c.strip() == "1" for c in row[1:]] for row in body],
@@ -254,9 +254,9 @@ class Structure:
         LatentSet(z2)
         """
         checks.require(len(groups) > 0, "A genus must be of one group of observations or more.", "none")
-        shared = self.of(*groups[0])
+        shared = self._of_group(groups[0])
         for group in groups[1:]:
-            shared = shared & self.of(*group)
+            shared = shared & self._of_group(group)
         return shared
 
     def differentia(self, group: Iterable[str | int], *others: Iterable[str | int]) -> LatentSet:
@@ -265,9 +265,9 @@ class Structure:
         >>> Structure([[1, 1, 0], [0, 1, 1]]).differentia(["x1"], ["x2"])
         LatentSet(z1)
         """
-        own = self.of(*group)
+        own = self._of_group(group)
         for other in others:
-            own = own - self.of(*other)
+            own = own - self._of_group(other)
         return own
 
     @cached_property
@@ -346,6 +346,11 @@ class Structure:
 
     def _span(self, j: int) -> slice:
         return slice(self._columns.indptr[j], self._columns.indptr[j + 1])
+
+    def _of_group(self, group: Iterable[str | int]) -> LatentSet:
+        one = isinstance(group, str)
+        checks.require(not one, "A group of observations must be a list of names or indices.", f"the name {group!r}")
+        return self.of(*group)
 
     def _latents_of(self, i: int) -> np.ndarray:
         return self.support.indices[self.support.indptr[i] : self.support.indptr[i + 1]]

@@ -133,6 +133,14 @@ def test_beyond_the_size_of_enumeration_a_gap_is_shown_positive_or_not() -> None
     assert "shown to be 0 instead of 1" in str(lost)
 
 
+def test_beyond_the_size_of_enumeration_one_row_less_to_spare_changes_nothing() -> None:
+    strength = np.where(np.kron(np.eye(9), np.ones((3, 1))) > 0, 0.9, 0.0)
+    strength[0, 0] = 0.11
+    (flip,) = flips(read_off(strength))
+    assert surplus(read_off(strength).support) == 2
+    assert (flip.before, flip.after, flip.matters) == (1, 1, False)
+
+
 def test_only_the_nearest_entries_of_many_are_tried() -> None:
     strength = np.linspace(1.01, 1.4, 80).reshape(40, 2) * LINE
     found = flips(read_off(strength))
