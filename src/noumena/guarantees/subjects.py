@@ -181,4 +181,6 @@ def _gap_sentence(S: Structure, gap: Gap | None, bound: int) -> str:
     if gap is None:
         return f"every set of lighter latents has {bound} rows or more to spare" if bound else "not shown"
     names = ", ".join(S.latent[t] for t in gap.exchange)
-    return f"the cheapest exchange mixes {names} and costs {gap.value} dependencies"
+    sentence = f"the cheapest exchange mixes {names} and costs {gap.value} dependencies"
+    sparser = ": a sparser basis exists, and sparser() builds a model where it can" if gap.value < 0 else ""
+    return sentence + sparser
