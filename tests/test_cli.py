@@ -415,6 +415,7 @@ def test_a_bad_structure_is_one_sentence_and_exit_code_2(name, structures, tmp_p
 def test_what_is_no_subject_is_refused_by_certify(tmp_path, here):
     missing = here("certify", tmp_path / "missing.csv")
     assert_refused(missing)
+    assert "The subject must be a run's folder or a structure's file. Got " in missing.stderr
     assert "missing.csv" in missing.stderr
     assert_refused(here("certify", tmp_path))
 
