@@ -135,12 +135,17 @@ def test_one_observation_is_undone_far_outside_the_known_points(spread: float) -
         torch.testing.assert_close(change.inverse(change.forward(far)), far, rtol=1e-12, atol=1e-9)
 
 
-def test_a_substitution_is_undone_inside_the_range_of_the_latents_though_the_observation_turns_beyond() -> None:
+@pytest.mark.parametrize(
+    ("box", "known"), [(1.5, 1.0), (1.0, 0.97)], ids=["close to the turn", "beyond the known points"]
+)
+def test_a_substitution_is_undone_where_latents_lie_though_the_observation_turns_beyond(
+    box: float, known: float
+) -> None:
     def turning(z: Tensor) -> Tensor:
         return torch.stack([torch.sin(z[:, 0]) + 0.1 * z[:, 1], z[:, 1]], dim=1)
 
-    box = 3 * torch.rand(2000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64) - 1.5
-    change, fresh = changes.substitution(turning, [0], [0], box[:1000]), 0.98 * box[1000:]
+    uniform = box * (2 * torch.rand(2000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64) - 1)
+    change, fresh = changes.substitution(turning, [0], [0], known * uniform[:1000]), 0.98 * uniform[1000:]
     torch.testing.assert_close(change.inverse(change.forward(fresh)), fresh, rtol=0, atol=1e-9)
 
 

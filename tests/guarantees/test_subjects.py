@@ -60,6 +60,13 @@ def test_a_decoder_without_derivatives_is_refused(kind: str) -> None:
     assert "differentiable" in refusal(NOT_DIFFERENTIABLE[kind], at=POINTS)
 
 
+def test_what_a_decoder_complains_about_is_told_in_one_line() -> None:
+    def complaining(z: Tensor) -> Tensor:
+        raise RuntimeError("the first line\nand the second")
+
+    assert "the first line" in refusal(complaining, at=POINTS)
+
+
 def test_a_decoder_with_another_batch_size_is_refused() -> None:
     assert "(64, 2) → (5, 8)" in refusal(lambda z: decoder(z)[:5], at=POINTS)
     assert "(64, 2) → (8,)" in refusal(lambda z: decoder(z).mean(dim=0), at=POINTS)
@@ -114,7 +121,7 @@ def test_few_points_are_certified_or_refused_and_never_a_warning(n: int) -> None
     ("points", "words"),
     [
         (POINTS[:, 0], "two axes"),
-        (POINTS * float("nan"), "finite"),
+        (POINTS * float("nan"), "Latent points must be finite."),
         ([[1.0, 2.0], [3.0]], "rectangular"),
         ("nowhere", "numbers"),
     ],

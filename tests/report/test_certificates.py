@@ -301,5 +301,9 @@ def test_sixty_rows_are_drawn_entry_by_entry_and_sixty_one_are_not() -> None:
 
 
 def test_a_page_does_not_grow_with_the_closures_of_nested_latents() -> None:
-    smaller, larger = (len(page(nm.certify(nm.Structure(np.tril(np.ones((n, n))))))) for n in (64, 128))
+    certificates = [nm.certify(nm.Structure(np.tril(np.ones((n, n))))) for n in (64, 128)]
+    smaller, larger = (len(page(certificate)) for certificate in certificates)
     assert larger < 1.15 * smaller
+    chapter = certificate_chapter(certificates[1])
+    assert max(len(str(cell)) for t in chapter.tables for row in t.rows for cell in row) < 400
+    assert max(map(len, chapter.details.splitlines())) < 600
