@@ -36,6 +36,10 @@ class AutoencoderObjective(Codec):
             self.centre.copy_(h.mean(dim=0))
             self.spread.copy_(_spread(h))
 
+    def draws(self, rows: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """The penalty's own draws."""
+        return {} if self.penalty is None else self.penalty.draws(rows, len(self.centre), generator)
+
     def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss and terms on a batch of standardised observations."""
         h = self.encoder(x)
@@ -43,7 +47,7 @@ class AutoencoderObjective(Codec):
         reconstruction = (self.decoder(z) - x).square().sum(dim=-1).mean()
         if self.penalty is None:
             return reconstruction, {"reconstruction": reconstruction}
-        penalty = self.penalty(self.decoder, z, progress)
+        penalty = self.penalty(self.decoder, z, progress, draws)
         return reconstruction + penalty, {"reconstruction": reconstruction, "penalty": penalty}
 
 

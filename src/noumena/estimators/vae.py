@@ -45,8 +45,9 @@ class VAEObjective(Codec):
         return self.encoder(x)[..., : self.n_latents]
 
     def draws(self, rows: int, generator: torch.Generator) -> dict[str, Tensor]:
-        """Standard normal noise for the posterior."""
-        return {"noise": torch.randn(rows, self.n_latents, generator=generator)}
+        """Standard normal noise for the posterior, and the penalty's own draws."""
+        noise = {"noise": torch.randn(rows, self.n_latents, generator=generator)}
+        return noise | ({} if self.penalty is None else self.penalty.draws(rows, self.n_latents, generator))
 
     def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss and terms on a batch of standardised observations."""
@@ -59,7 +60,7 @@ class VAEObjective(Codec):
         loss = terms["reconstruction"] + self.beta * terms["kl"]
         if self.penalty is None:
             return loss, terms
-        terms["penalty"] = self.penalty(self.decoder, z, progress)
+        terms["penalty"] = self.penalty(self.decoder, z, progress, draws)
         return loss + terms["penalty"], terms
 
 

@@ -12,18 +12,32 @@ from noumena import checks
 from noumena.derivatives import Map
 
 
+Draws = dict[str, Tensor]
+
+
 class Penalty(ABC):
     """Call it with any callable ``z ↦ x`` and points ``z`` (batch, latent); it returns a scalar.
 
-    ``progress`` runs from 0 to 1 over a fit, for penalties that are annealed; outside a fit leave it at 1.
+    ``progress`` runs from 0 to 1 over a fit, for penalties that are annealed; outside a fit leave it at 1. ``draws`` are
+    the random numbers of penalties that probe or sample, one row per point, as ``draws()`` makes them; without them a
+    call makes its own from torch's global stream.
     """
 
     needs_scale = False
     """Whether the penalty is vacuous unless something fixes the scale of the latents."""
 
     @abstractmethod
-    def __call__(self, decoder: Map, z: Tensor, progress: float = 1.0) -> Tensor:
+    def __call__(self, decoder: Map, z: Tensor, progress: float = 1.0, draws: Draws | None = None) -> Tensor:
         """The penalty's value, a scalar."""
+
+    def draws(self, rows: int, n_latents: int, generator: torch.Generator) -> Draws:
+        """Random numbers that a call needs for ``rows`` points, each with a leading axis of rows; none by default."""
+        return {}
+
+    def drawn(self, z: Tensor, draws: Draws | None) -> Draws:
+        """The given draws, or fresh ones from torch's global stream, beside the points."""
+        found = self.draws(*z.shape, torch.default_generator) if draws is None else draws
+        return {name: value.to(z) for name, value in found.items()}
 
     def __rmul__(self, weight: float) -> PenaltySum:
         return PenaltySum(((checks.number(weight, "A penalty's weight", minimum=0), self),))
@@ -50,9 +64,21 @@ class PenaltySum(Penalty):
         """Whether one of the terms does."""
         return any(term.needs_scale for _, term in self.terms)
 
-    def __call__(self, decoder: Map, z: Tensor, progress: float = 1.0) -> Tensor:
+    def __call__(self, decoder: Map, z: Tensor, progress: float = 1.0, draws: Draws | None = None) -> Tensor:
         """The weighted sum of the terms' values."""
-        return torch.stack([w * term(decoder, z, progress) for w, term in self.terms]).sum()
+        values = []
+        for k, (weight, term) in enumerate(self.terms):
+            own = None if draws is None else {n.split(".", 1)[1]: v for n, v in draws.items() if n.startswith(f"{k}.")}
+            values.append(weight * term(decoder, z, progress, own))
+        return torch.stack(values).sum()
+
+    def draws(self, rows: int, n_latents: int, generator: torch.Generator) -> Draws:
+        """Every term's draws, under its number."""
+        return {
+            f"{k}.{name}": value
+            for k, (_, term) in enumerate(self.terms)
+            for name, value in term.draws(rows, n_latents, generator).items()
+        }
 
     def __rmul__(self, weight: float) -> PenaltySum:
         weight = checks.number(weight, "A penalty's weight", minimum=0)

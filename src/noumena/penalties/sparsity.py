@@ -15,7 +15,7 @@ from torch import Tensor
 
 from noumena import checks
 from noumena.derivatives import Map, jacobian
-from noumena.penalties.penalty import Penalty
+from noumena.penalties.penalty import Draws, Penalty
 
 
 def dependency_l1(J: Float[Tensor, "batch observed latent"]) -> Float[Tensor, ""]:
@@ -67,7 +67,7 @@ class DependencySparsity(Penalty):
         if self.points is not None:
             checks.count(self.points, "points")
 
-    def __call__(self, decoder: Map, z: Tensor, progress: float = 1.0) -> Tensor:
+    def __call__(self, decoder: Map, z: Tensor, progress: float = 1.0, draws: Draws | None = None) -> Tensor:
         """The penalty at points ``z``."""
         J = jacobian(decoder, z[: self.points])
         fraction = 1.0 if progress >= self.ramp else progress / self.ramp
@@ -87,6 +87,6 @@ class LatentSparsity(Penalty):
 
     needs_scale = True
 
-    def __call__(self, decoder: Map | None, z: Tensor, progress: float = 1.0) -> Tensor:
+    def __call__(self, decoder: Map | None, z: Tensor, progress: float = 1.0, draws: Draws | None = None) -> Tensor:
         """The mean absolute latent; the decoder is not looked at."""
         return z.abs().mean()
