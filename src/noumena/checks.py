@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -133,6 +134,21 @@ def _finite(array: np.ndarray, name: str) -> None:
         raise InputError(
             f"{name} must be finite. Got {nan} NaN and {inf} inf entries, the first at row {row}, column {column}."
         )
+
+
+def slots(slots: Any, n_latents: int) -> tuple[int, ...]:
+    """Sizes of consecutive slots of latents, from their number (equal slots) or their sizes.
+
+    >>> slots(2, 6), slots((1, 3), 4)
+    ((3, 3), (1, 3))
+    """
+    if isinstance(slots, Sequence) and not isinstance(slots, str):
+        sizes = tuple(count(size, "The size of a slot") for size in slots)
+        require(sum(sizes) == n_latents, f"The sizes of the slots must add up to {n_latents} latents.", f"{sizes}")
+        return sizes
+    number = count(slots, "slots")
+    require(n_latents % number == 0, f"{n_latents} latents must fall into equal slots.", f"{number} slots")
+    return (n_latents // number,) * number
 
 
 def same_batch(z: np.ndarray, z_hat: np.ndarray, names: tuple[str, str] = ("z", "z_hat")) -> None:

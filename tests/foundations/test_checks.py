@@ -176,3 +176,23 @@ def test_two_tables_must_share_their_batch_axis() -> None:
     with pytest.raises(InputError) as error:
         checks.same_batch(np.ones((100, 3)), np.ones((90, 3)), names=("a", "b"))
     assert message(error) == "a and b must share their batch axis. Got shapes (100, 3) and (90, 3)."
+
+
+def test_slots_are_equal_by_number_or_have_the_given_sizes() -> None:
+    assert checks.slots(3, 6) == (2, 2, 2)
+    assert checks.slots([1, 2], 3) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("slots", "sentence"),
+    [
+        (4, "6 latents must fall into equal slots. Got 4 slots."),
+        ((3, 2), "The sizes of the slots must add up to 6 latents. Got (3, 2)."),
+        (0, "slots must be a whole number of at least 1. Got 0."),
+        ((6, 0), "The size of a slot must be a whole number of at least 1. Got 0."),
+    ],
+)
+def test_slots_that_do_not_fit_are_refused(slots: Any, sentence: str) -> None:
+    with pytest.raises(InputError) as error:
+        checks.slots(slots, 6)
+    assert message(error) == sentence
