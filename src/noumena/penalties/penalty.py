@@ -11,16 +11,15 @@ from torch import Tensor
 from noumena import checks
 from noumena.derivatives import Map
 
-
 Draws = dict[str, Tensor]
 
 
 class Penalty(ABC):
     """Call it with any callable ``z ↦ x`` and points ``z`` (batch, latent); it returns a scalar.
 
-    ``progress`` runs from 0 to 1 over a fit, for penalties that are annealed; outside a fit leave it at 1. ``draws`` are
-    the random numbers of penalties that probe or sample, one row per point, as ``draws()`` makes them; without them a
-    call makes its own from torch's global stream.
+    ``progress`` runs from 0 to 1 over a fit, for penalties that are annealed; outside a fit leave it at 1. ``draws``
+    are the random numbers of penalties that probe or sample, one row per point, as ``draws()`` makes them; without
+    them a call makes its own from torch's global stream.
     """
 
     needs_scale = False
