@@ -122,3 +122,15 @@ def test_a_gap_that_cannot_be_had_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 def test_bad_requests_are_refused(name: str, sizes: tuple[int, ...], settings: dict, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         family(name, *sizes, **settings)
+
+
+def test_a_given_density_is_the_share_of_dependencies_and_no_row_sees_fewer_than_two_latents() -> None:
+    sparse, denser = (family("random", 20, 80, gap=1, density=share, seed=3).dense for share in (0.12, 0.4))
+    assert 0.12 < sparse.mean() < 0.19
+    assert 0.36 < denser.mean() < 0.45
+    assert sparse.sum(axis=1).min() == 2
+
+
+def test_a_density_above_one_is_refused() -> None:
+    with pytest.raises(InputError, match=r"density must be a finite number in \[0, 1\]. Got 2"):
+        family("random", 3, density=2.0)

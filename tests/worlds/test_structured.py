@@ -10,6 +10,7 @@ import torch
 from sklearn.decomposition import PCA
 
 from noumena.checks import InputError
+from noumena.derivatives import jacobian
 from noumena.metrics import mcc
 from noumena.structure import Structure
 from noumena.worlds import World, family, law, structured
@@ -233,3 +234,9 @@ def test_bad_requests_are_refused() -> None:
         world.decode(np.ones(2))
     with pytest.raises(InputError, match="z must be finite"):
         world.jacobian(np.array([[np.nan, 0.0]]))
+
+
+def test_the_closed_form_jacobian_is_the_one_by_differentiation() -> None:
+    world = structured(Structure([[1, 0, 1], [1, 1, 0], [0, 1, 1], [1, 1, 1]]), strength=1.0, seed=4)
+    z = world.latents(50)
+    assert torch.allclose(world.decoder.jacobian(z), jacobian(world.decoder, z), rtol=1e-12, atol=1e-12)

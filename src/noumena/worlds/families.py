@@ -29,10 +29,12 @@ def family(
     *,
     width: int = 2,
     gap: int | None = None,
+    density: float | None = None,
     seed: int = 0,
 ) -> Structure:
-    """A structure of a family; ``n_observed`` defaults to ``n_latents``. ``width`` is for ``banded``, ``gap`` for
-    ``random``.
+    """A structure of a family; ``n_observed`` defaults to ``n_latents``. ``width`` is for ``banded``; ``gap`` and
+    ``density``, the chance of a dependency beyond a row's two, for ``random`` (by default drawn anew each time,
+    between 0.2 and 0.75).
 
     >>> family("banded", 3).dense.astype(int)
     array([[1, 1, 0],
@@ -55,13 +57,19 @@ def family(
         return Structure((i + 1) % d_z != j)
     if name == "triangular":
         return Structure(j <= i % d_z)
-    return _random(d_x, d_z, gap, seed)
+    if density is not None:
+        checks.number(density, "density", minimum=0, maximum=1)
+    return _random(d_x, d_z, gap, density, seed)
 
 
-def _random(d_x: int, d_z: int, gap: int | None, seed: int) -> Structure:
+def _random(d_x: int, d_z: int, gap: int | None, density: float | None, seed: int) -> Structure:
     rng = seeds.numpy_generator(seed, "random structure", d_x, d_z)
     for _ in range(MOST_DRAWS):
-        support = rng.random((d_x, d_z)) < rng.uniform(0.2, 0.75)
+        drawn = rng.random((d_x, d_z))
+        if density is None:
+            support = drawn < rng.uniform(0.2, 0.75)
+        else:
+            support = drawn <= np.maximum(density, np.sort(drawn, axis=1)[:, [min(1, d_z - 1)]])
         if _usable(support) and (gap is None or _has_gap(support, gap)):
             return Structure(support)
     raise InputError(

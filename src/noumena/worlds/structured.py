@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from noumena import checks, seeds
 from noumena.checks import InputError
-from noumena.derivatives import jacobian
 from noumena.strength import shares
 from noumena.structure import Structure
 from noumena.worlds.laws import Law, law
@@ -64,6 +63,12 @@ class RowNetworks(nn.Module):
         """The linear and the nonlinear part of every observation."""
         hidden = torch.einsum("...l,xhl->...xh", z, self.inner) + self.offset
         return z @ self.linear.mT, (F.leaky_relu(hidden, SLOPE) * self.outer).sum(dim=-1)
+
+    def jacobian(self, z: Tensor) -> Tensor:
+        """The Jacobian at each point in closed form, (batch, observed, latent)."""
+        hidden = torch.einsum("...l,xhl->...xh", z, self.inner) + self.offset
+        slopes = self.outer * (SLOPE + (1 - SLOPE) * (hidden > 0))
+        return self.linear + torch.einsum("...xh,xhl->...xl", slopes, self.inner)
 
     def balance(self, z: Tensor, strength: float) -> None:
         """Scale the nonlinear part to ``strength`` times the linear part's spread, row by row."""
@@ -121,7 +126,7 @@ def structured(
         fresh.balance(z, strength)
         decoder = fresh if decoder is None or worthy.all() else decoder
         decoder.take(fresh, ~worthy)
-        J = jacobian(decoder, z)
+        J = decoder.jacobian(z)
         worthy = _worthy(J, z, decoder(z), support, strength)
         if not worthy.all():
             continue
