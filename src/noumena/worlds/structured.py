@@ -67,7 +67,7 @@ class RowNetworks(nn.Module):
     def jacobian(self, z: Tensor) -> Tensor:
         """The Jacobian at each point in closed form, (batch, observed, latent)."""
         hidden = torch.einsum("...l,xhl->...xh", z, self.inner) + self.offset
-        slopes = self.outer * (SLOPE + (1 - SLOPE) * (hidden > 0))
+        slopes = self.outer * (SLOPE + (1 - SLOPE) * (hidden > 0).to(hidden))
         return self.linear + torch.einsum("...xh,xhl->...xl", slopes, self.inner)
 
     def balance(self, z: Tensor, strength: float) -> None:
