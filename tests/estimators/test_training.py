@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import noumena as nm
 from noumena.estimators import training as loop
+from noumena.estimators.descent import clip_each
 from noumena.estimators.training import Objective, Rows, train
 
 BIAS = 0.05 * nm.DependencySparsity()
@@ -69,7 +70,8 @@ def test_training_reduces_the_objective_and_records_every_term():
     model = nm.VAE(2, penalty=BIAS, n_models=2, random_state=0, training=nm.Training(steps=300)).fit(data())
     curve = np.array(model.history_.values["objective"])
     assert curve[-1].max() < 0.7 * curve[0].min()
-    assert set(model.terms_) == {"reconstruction", "kl", "penalty"}
+    assert set(model.terms_) == {"reconstruction", "kl", "penalty", "active"}
+    assert model.terms_["active"].tolist() == [2, 2]
     total = model.terms_["reconstruction"] + model.beta * model.terms_["kl"] + model.terms_["penalty"]
     assert np.allclose(total, model.objectives_, rtol=1e-4)
     frame = model.history_.frame()
@@ -157,7 +159,7 @@ def test_patience_stops_a_model_early():
 def test_clipping_bounds_each_models_gradient_alone():
     state = {"w": torch.zeros(2, 3, requires_grad=True)}
     state["w"].grad = torch.tensor([[30.0, 40.0, 0.0], [0.3, 0.4, 0.0]])
-    loop._clip(state, 5.0)
+    clip_each(state, 5.0)
     assert torch.allclose(state["w"].grad, torch.tensor([[3.0, 4.0, 0.0], [0.3, 0.4, 0.0]]))
 
 

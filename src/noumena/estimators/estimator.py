@@ -10,16 +10,18 @@ import hashlib
 import json
 from collections.abc import Callable
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from noumena import checks, seeds
 from noumena.checks import InputError
+from noumena.estimators.polish import polish
 from noumena.estimators.training import Objective, Rows, Training, train
 from noumena.nets import MLP
 from noumena.penalties import Penalty
@@ -116,11 +118,23 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.seeds_ = [seed + k for k in range(self.n_models)]
         rows, mean, scale = self._rows(array, training, device)
         models = [self._model(s, array.shape[1], mean, scale).to(rows.train) for s in self.seeds_]
-        self._adopt(models, rows, training)
+        self._adopt(models, rows, training, self._bound(x, training))
         return self
 
-    def _adopt(self, models: list[Codec], rows: Rows, training: Training) -> None:
-        fitted = train(list(models), self.seeds_, rows, training)
+    def _bound(self, x: Any, training: Training) -> float | None:
+        """What the loss without its penalty may reach: a tolerance above the best of the same models without it."""
+        if training.within is None:
+            return None
+        checks.require(self.penalty is not None, "within must come with a penalty to minimise.", "none")
+        aside = None if training.checkpoint is None else Path(training.checkpoint).with_suffix(".plain")
+        plain = clone(training).set_params(within=None, polish=0, checkpoint=aside)
+        reached = float(np.nanmin(clone(self).set_params(penalty=None, training=plain).fit(x).objectives_))
+        checks.require(reached > 0, "within must bound a loss that is positive.", f"{reached:.3g} without the penalty")
+        return (1 + training.within) * reached
+
+    def _adopt(self, models: list[Codec], rows: Rows, training: Training, bound: float | None) -> None:
+        fitted = train(list(models), self.seeds_, rows, training, bound=bound)
+        fitted = polish(fitted, self.seeds_, rows, training, bound=bound)
         with torch.no_grad():
             for model in models:
                 model.settle(rows.train)

@@ -21,17 +21,17 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from noumena import checks, seeds, threads
-from noumena.checks import DivergenceError, InputError
+from noumena import seeds, threads
+from noumena.checks import DivergenceError
 from noumena.estimators.checkpoint import Checkpoint
+from noumena.estimators.descent import BoundedDescent, Descent, State
 from noumena.estimators.history import History
+from noumena.estimators.plan import Training
 
-State = dict[str, Tensor]
 BLOCK = 32
 """Steps whose random draws are made together."""
 LOOKS = 30
@@ -42,6 +42,10 @@ HELD_OUT_MOST = 4096
 """Rows of the held-out part used for the final reading: a Jacobian at every row of a large table would not fit."""
 
 
+COLLAPSE_AFTER = 1 / 3
+"""The share of a fit after which lost latents are reported; before it they come and go."""
+
+
 class Objective(nn.Module):
     """What is minimised: a module that turns a batch into a loss and its named terms."""
 
@@ -50,76 +54,8 @@ class Objective(nn.Module):
         return {}
 
     def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss on a batch and the terms it is made of, unweighted."""
+        """The loss on a batch and its terms, unweighted; a term ``active`` counts the latents in use."""
         raise NotImplementedError
-
-
-class Training(BaseEstimator):
-    """How to train: everything about the loop, nothing about the model.
-
-    Parameters: ``steps`` of ``batch_size`` rows with Adam at a peak ``learning_rate`` (one cycle). ``clip`` caps each
-    model's gradient norm. A share ``held_out`` of the rows is never trained on; with ``patience``, a model stops
-    when its held-out objective has not improved for that many of the 30 looks. ``checkpoint`` names a file that is
-    written every ``checkpoint_seconds`` and resumed from when it exists. ``device`` is a torch device or ``"auto"``;
-    ``dtype`` is ``"float32"`` or ``"float64"``.
-    """
-
-    def __init__(
-        self,
-        *,
-        steps: int = 3000,
-        batch_size: int = 256,
-        learning_rate: float = 1e-2,
-        clip: float | None = None,
-        patience: int | None = None,
-        held_out: float = 0.1,
-        device: str = "cpu",
-        dtype: str = "float32",
-        checkpoint: str | Path | None = None,
-        checkpoint_seconds: float = 30.0,
-        verbose: bool = False,
-    ):
-        self.steps = steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.clip = clip
-        self.patience = patience
-        self.held_out = held_out
-        self.device = device
-        self.dtype = dtype
-        self.checkpoint = checkpoint
-        self.checkpoint_seconds = checkpoint_seconds
-        self.verbose = verbose
-
-    def check(self) -> None:
-        """Refuse settings that cannot work."""
-        checks.count(self.steps, "steps")
-        checks.count(self.batch_size, "batch_size")
-        checks.number(self.learning_rate, "learning_rate", minimum=1e-12)
-        if self.clip is not None:
-            checks.number(self.clip, "clip", minimum=1e-12)
-        if self.patience is not None:
-            checks.count(self.patience, "patience")
-        checks.number(self.held_out, "held_out", minimum=0.0, maximum=0.9)
-        checks.one_of(self.dtype, "dtype", ("float32", "float64"))
-        checks.number(self.checkpoint_seconds, "checkpoint_seconds", minimum=0)
-
-    def torch_device(self) -> torch.device:
-        """The device to train on."""
-        if self.device == "auto":
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        try:
-            device = torch.device(self.device)
-        except RuntimeError as error:
-            raise InputError(f"device must be auto or a torch device. Got {self.device!r}.") from error
-        missing = device.type == "cuda" and not torch.cuda.is_available()
-        checks.require(not missing, "device must be present on this machine.", f"{self.device!r}")
-        return device
-
-    def consequential(self) -> dict[str, object]:
-        """The settings that change the result; the rest may differ when a fit is resumed."""
-        inert = ("device", "checkpoint", "checkpoint_seconds", "verbose")
-        return {k: v for k, v in self.get_params(deep=False).items() if k not in inert}
 
 
 @dataclass(frozen=True)
@@ -144,18 +80,39 @@ class Rows:
     fingerprint: str
 
 
-def train(models: list[Objective], model_seeds: list[int], rows: Rows, training: Training) -> Trained:
-    """Train one model per seed; judge them all on the same held-out rows."""
+def train(
+    models: list[Objective],
+    model_seeds: list[int],
+    rows: Rows,
+    training: Training,
+    *,
+    start: float = 0.0,
+    bound: float | None = None,
+) -> Trained:
+    """Train one model per seed; judge them all on the same held-out rows.
+
+    ``start`` is the progress at which annealed penalties begin; with a ``bound`` the penalty is minimised while the
+    rest of the loss stays below it.
+    """
     weights = sum(p.numel() for p in models[0].parameters())
     work = 6.0 * weights * training.batch_size * len(models)
     with threads.for_work(work):
-        return _Fit(models, model_seeds, rows, training).run()
+        return _Fit(models, model_seeds, rows, training, start, bound).run()
 
 
 class _Fit:
     """One fit in progress: stacked parameters, optimiser, curves."""
 
-    def __init__(self, models: list[Objective], model_seeds: list[int], rows: Rows, plan: Training):
+    def __init__(
+        self,
+        models: list[Objective],
+        model_seeds: list[int],
+        rows: Rows,
+        plan: Training,
+        start: float = 0.0,
+        bound: float | None = None,
+    ):
+        self.start = start
         self.plan, self.x, self.held_out, self.seeds = plan, rows.train, rows.held_out, model_seeds
         self.fingerprint = rows.fingerprint
         self.checkpoint = None if plan.checkpoint is None else Path(plan.checkpoint)
@@ -163,7 +120,10 @@ class _Fit:
         self.skeleton = deepcopy(self.models[0]).to("meta")
         parameters, self.buffers = stack_module_state(self.models)  # type: ignore[arg-type]
         self.parameters: State = {k: v.detach().requires_grad_() for k, v in parameters.items()}
-        self.optimizer = torch.optim.Adam(self.parameters.values(), lr=plan.learning_rate, fused=True)
+        how = {"learning_rate": plan.learning_rate, "clip": plan.clip}
+        self.descent = (
+            Descent(self.parameters, **how) if bound is None else BoundedDescent(self.parameters, bound=bound, **how)
+        )
         K = len(model_seeds)
         self.best: State = {k: v.detach().clone() for k, v in self.parameters.items()}
         self.best_objective = np.full(K, np.inf)
@@ -171,6 +131,7 @@ class _Fit:
         self.stopped_at = np.full(K, plan.steps)
         self.diverged = np.zeros(K, dtype=bool)
         self.history = History()
+        self.collapsed = False
         self.step = 0
 
     # ---- the loop ----------------------------------------------------------------------------------------
@@ -225,16 +186,9 @@ class _Fit:
         return [seeds.generator(s, purpose, index) for s in self.seeds]
 
     def _update(self, x: Tensor, draws: dict[str, Tensor]) -> Tensor:
-        progress = self.step / self.plan.steps
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.plan.learning_rate * one_cycle(progress)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss, _ = self._losses(self.parameters, x, draws, progress)
-        loss.sum().backward()
-        if self.plan.clip is not None:
-            _clip(self.parameters, self.plan.clip)
-        self.optimizer.step()
-        return loss.detach()
+        done = self.step / self.plan.steps
+        progress = self.start + (1 - self.start) * done
+        return self.descent.move(lambda: self._losses(self.parameters, x, draws, progress), one_cycle(done))
 
     def _losses(
         self, parameters: State, x: Tensor, draws: dict[str, Tensor], progress: float, *, shared: bool = False
@@ -253,12 +207,14 @@ class _Fit:
         draws = {k: v.to(rows) for k, v in draws.items()}
         with torch.no_grad():
             loss, terms = self._losses(parameters, rows, draws, 1.0, shared=True)
+            loss = self.descent.judge(loss, terms)
         return {k: v.double().cpu().numpy() for k, v in {"objective": loss, **terms}.items()}
 
     def _look(self, loss: Tensor) -> None:
         seen = self._read(self.parameters, self.held_out[:HELD_OUT_LOOK])
         objective, training = seen["objective"], loss.double().cpu().numpy()
         self.history.add(self.step, {**seen, "training loss": training})
+        self._diagnose()
         lost = ~self._stopped() & ~(np.isfinite(objective) & np.isfinite(training))
         self.diverged |= lost
         self.stopped_at[lost] = self.step
@@ -269,6 +225,21 @@ class _Fit:
         self.waited = np.where(better, 0, self.waited + 1)
         if self.plan.patience is not None:
             self.stopped_at[running & (self.waited >= self.plan.patience)] = self.step
+
+    def _diagnose(self) -> None:
+        """Say early, and once, that every model has lost latents which it had in use."""
+        seen = np.array(self.history.values.get("active", []))
+        if self.collapsed or len(seen) < 2 or self.step < COLLAPSE_AFTER * self.plan.steps:
+            return
+        had = seen.max(axis=0).clip(min=1)
+        if (seen[-2:] < had).all():
+            self.collapsed = True
+            warnings.warn(
+                f"By step {self.step} of {self.plan.steps} every model has lost latents: {int(seen[-1].max())} in use "
+                "at most. Lower the penalty's weight or beta, or ask for fewer latents.",
+                ConvergenceWarning,
+                stacklevel=6,
+            )
 
     def _keep(self, better: np.ndarray) -> None:
         chosen = torch.as_tensor(np.flatnonzero(better), device=self.x.device)
@@ -321,14 +292,13 @@ class _Fit:
         sound = torch.stack([p.detach().isfinite().flatten(1).all(dim=1) for p in self.parameters.values()])
         if not bool(sound.all(dim=0).any()):
             return  # every model has left the finite numbers: the last good checkpoint stays
-        adam = {n: self.optimizer.state[p] for n, p in self.parameters.items() if p in self.optimizer.state}
         Checkpoint(
             step=self.step,
             fingerprint=self.fingerprint,
             tensors={
                 **{f"now.{n}": p.detach() for n, p in self.parameters.items()},
                 **{f"best.{n}": p for n, p in self.best.items()},
-                **{f"adam.{n}.{key}": value for n, state in adam.items() for key, value in state.items()},
+                **self.descent.state(),
                 "best_objective": torch.as_tensor(self.best_objective),
                 "waited": torch.as_tensor(self.waited),
                 "stopped_at": torch.as_tensor(self.stopped_at),
@@ -347,12 +317,7 @@ class _Fit:
             for name, parameter in self.parameters.items():
                 parameter.copy_(kept.tensors[f"now.{name}"])
                 self.best[name].copy_(kept.tensors[f"best.{name}"])
-                keys = ("step", "exp_avg", "exp_avg_sq")
-                if f"adam.{name}.step" in kept.tensors:
-                    moments = {key: kept.tensors[f"adam.{name}.{key}"] for key in keys}
-                    self.optimizer.state[parameter] = {
-                        key: value if key == "step" else value.to(parameter.device) for key, value in moments.items()
-                    }
+        self.descent.restore(kept.tensors)
         self.best_objective = kept.tensors["best_objective"].numpy()
         self.waited = kept.tensors["waited"].numpy()
         self.stopped_at = kept.tensors["stopped_at"].numpy()
@@ -373,15 +338,6 @@ def one_cycle(progress: float) -> float:
     if progress < rise:
         return low + (1 - low) * (1 - math.cos(math.pi * progress / rise)) / 2
     return end + (1 - end) * (1 + math.cos(math.pi * (progress - rise) / (1 - rise))) / 2
-
-
-def _clip(parameters: State, largest: float) -> None:
-    """Scale each model's gradient to a norm of at most ``largest``."""
-    gradients = [p.grad for p in parameters.values() if p.grad is not None]
-    squares = torch.stack([g.square().flatten(1).sum(dim=1) for g in gradients]).sum(dim=0)
-    factor = (largest / squares.sqrt().clamp_min(1e-12)).clamp_max(1.0)
-    for g in gradients:
-        g.mul_(factor.reshape(-1, *[1] * (g.ndim - 1)))
 
 
 def _progress(plan: Training, start: int):  # type: ignore[no-untyped-def]

@@ -19,6 +19,9 @@ from noumena.estimators.estimator import Builder, Codec, Estimator, network
 from noumena.estimators.training import Training
 from noumena.penalties import Penalty
 
+IN_USE = 0.01
+"""A latent is in use when the posterior's mean varies by more than this over the rows."""
+
 
 def kl_to_standard_normal(
     mean: Float[Tensor, "batch latent"], log_variance: Float[Tensor, "batch latent"]
@@ -56,6 +59,7 @@ class VAEObjective(Codec):
         terms = {
             "reconstruction": (self.decoder(z) - x).square().sum(dim=-1).mean(),
             "kl": kl_to_standard_normal(mean, log_variance).mean(),
+            "active": (mean.var(dim=0, correction=0) > IN_USE).to(x).sum(),
         }
         loss = terms["reconstruction"] + self.beta * terms["kl"]
         if self.penalty is None:

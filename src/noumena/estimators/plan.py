@@ -1,0 +1,88 @@
+"""Training: everything about the loop, nothing about the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from sklearn.base import BaseEstimator
+
+from noumena import checks
+from noumena.checks import InputError
+
+
+class Training(BaseEstimator):
+    """How to train: everything about the loop, nothing about the model.
+
+    Parameters: ``steps`` of ``batch_size`` rows with Adam at a peak ``learning_rate`` (one cycle). ``clip`` caps each
+    model's gradient norm. With ``within`` the penalty is not weighted but minimised, while the rest of the loss stays
+    within that share of what the same models reach without it. ``polish`` rounds of exchange moves follow the fit. A
+    share ``held_out`` of the rows is never trained on; with ``patience``, a model stops when its held-out objective
+    has not improved for that many of the 30 looks. ``checkpoint`` names a file that is written every
+    ``checkpoint_seconds`` and resumed from when it exists. ``device`` is a torch device or ``"auto"``; ``dtype`` is
+    ``"float32"`` or ``"float64"``.
+    """
+
+    def __init__(
+        self,
+        *,
+        steps: int = 3000,
+        batch_size: int = 256,
+        learning_rate: float = 1e-2,
+        clip: float | None = None,
+        within: float | None = None,
+        polish: int = 0,
+        patience: int | None = None,
+        held_out: float = 0.1,
+        device: str = "cpu",
+        dtype: str = "float32",
+        checkpoint: str | Path | None = None,
+        checkpoint_seconds: float = 30.0,
+        verbose: bool = False,
+    ):
+        self.steps = steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.clip = clip
+        self.within = within
+        self.polish = polish
+        self.patience = patience
+        self.held_out = held_out
+        self.device = device
+        self.dtype = dtype
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
+        self.verbose = verbose
+
+    def check(self) -> None:
+        """Refuse settings that cannot work."""
+        checks.count(self.steps, "steps")
+        checks.count(self.batch_size, "batch_size")
+        checks.number(self.learning_rate, "learning_rate", minimum=1e-12)
+        if self.clip is not None:
+            checks.number(self.clip, "clip", minimum=1e-12)
+        if self.within is not None:
+            checks.number(self.within, "within", minimum=0)
+        checks.count(self.polish, "polish", minimum=0)
+        if self.patience is not None:
+            checks.count(self.patience, "patience")
+        checks.number(self.held_out, "held_out", minimum=0.0, maximum=0.9)
+        checks.one_of(self.dtype, "dtype", ("float32", "float64"))
+        checks.number(self.checkpoint_seconds, "checkpoint_seconds", minimum=0)
+
+    def torch_device(self) -> torch.device:
+        """The device to train on."""
+        if self.device == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            device = torch.device(self.device)
+        except RuntimeError as error:
+            raise InputError(f"device must be auto or a torch device. Got {self.device!r}.") from error
+        missing = device.type == "cuda" and not torch.cuda.is_available()
+        checks.require(not missing, "device must be present on this machine.", f"{self.device!r}")
+        return device
+
+    def consequential(self) -> dict[str, object]:
+        """The settings that change the result; the rest may differ when a fit is resumed."""
+        inert = ("device", "checkpoint", "checkpoint_seconds", "verbose")
+        return {k: v for k, v in self.get_params(deep=False).items() if k not in inert}

@@ -1,0 +1,150 @@
+"""Exchange moves undo a mixing of two latents, in the Jacobian and in the networks."""
+
+from copy import deepcopy
+from math import pi
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import noumena as nm
+from noumena.estimators.exchange import ANGLES, change, count, exchanges, pair_moves, remix
+from noumena.nets import MLP
+
+BIAS = 0.05 * nm.DependencySparsity(points=32)
+
+
+def sparse_jacobians(points=40, d_x=12, d_z=4, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    support = torch.zeros(d_x, d_z)
+    for i in range(d_x):
+        support[i, [i % d_z, (i + 1) % d_z]] = 1
+    return support * (0.5 + torch.rand(points, d_x, d_z, generator=generator, dtype=torch.float64))
+
+
+def mixed(J, r, t, mix):
+    B = torch.eye(J.shape[-1], dtype=J.dtype)
+    B[[r, r, t, t], [r, t, r, t]] = torch.as_tensor(mix, dtype=J.dtype).flatten()
+    return J @ torch.linalg.inv(B)
+
+
+def dependencies(J):
+    return int((J.abs().amax(dim=0) > 1e-9).sum())
+
+
+def test_the_count_is_a_slow_loops_count():
+    J = sparse_jacobians(points=3)
+    slow = sum(np.log1p(abs(float(e)) / 0.03) for e in J[:, :, 1].flatten()) / 3 / np.log1p(1 / 0.03)
+    assert float(count(J[:, :, 1])) == pytest.approx(slow, rel=1e-12)
+
+
+def test_moves_are_invertible_and_rotations_come_first():
+    moves = pair_moves()
+    assert float(torch.linalg.det(moves).abs().min()) > 0.4
+    rotations = moves[: len(ANGLES)]
+    assert torch.allclose(rotations @ rotations.mT, torch.eye(2, dtype=torch.float64).expand(len(ANGLES), 2, 2))
+
+
+def test_shears_keep_the_spread_of_independent_latents():
+    for move in pair_moves():
+        inverse = torch.linalg.inv(move.T)  # latents move by the inverse
+        assert torch.allclose(inverse.square().sum(dim=1), torch.ones(2, dtype=torch.float64))
+
+
+def test_a_rotated_pair_is_turned_back():
+    J = sparse_jacobians()
+    angle = pi / 4
+    turned = mixed(J, 0, 2, [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+    assert dependencies(turned) > dependencies(J)
+    B = change(turned)
+    assert dependencies(torch.where((turned @ B).abs() < 1e-6, 0, turned @ B)) == dependencies(J)
+
+
+def test_the_cheapest_exchange_names_the_mixed_pair():
+    turned = mixed(sparse_jacobians(), 1, 3, [[np.sqrt(0.75), 0.5], [-0.5, np.sqrt(0.75)]])
+    cost, r, t, _ = exchanges(turned)[0]
+    assert (r, t) == (1, 3)
+    assert cost < -1
+
+
+def test_at_a_minimum_the_cheapest_way_out_is_taken_in_turn():
+    J = sparse_jacobians()
+    assert exchanges(J)[0][0] > 0
+    first, second = change(J, skip=0), change(J, skip=1)
+    assert not torch.equal(first, torch.eye(4, dtype=J.dtype))
+    assert not torch.equal(first, second)
+
+
+def test_a_single_latent_has_nothing_to_exchange():
+    assert change(torch.ones(5, 3, 1)) is None
+
+
+# ---- in the networks -----------------------------------------------------------------------------------------
+
+
+def test_remixing_changes_latents_and_no_reconstruction():
+    torch.manual_seed(0)
+    encoder, decoder = MLP()(5, 6).double(), MLP()(3, 5).double()
+    old = deepcopy(encoder), deepcopy(decoder)
+    B = torch.tensor([[1.0, 0.5, 0], [0, 1, 0], [0.2, 0, 2]], dtype=torch.float64)
+    assert remix(encoder, decoder, B)
+    x = torch.randn(7, 5, dtype=torch.float64)
+    before, after = old[0](x)[:, :3], encoder(x)[:, :3]
+    assert torch.allclose(after @ B.T, before)
+    assert torch.allclose(decoder(after), old[1](before))
+
+
+def test_remixing_carries_log_variances_of_rescaled_latents():
+    torch.manual_seed(0)
+    encoder, decoder = MLP()(5, 4).double(), MLP()(2, 5).double()
+    before = encoder(torch.ones(1, 5, dtype=torch.float64))[0, 2:]
+    remix(encoder, decoder, torch.tensor([[0.0, 2], [3, 0]], dtype=torch.float64))  # z = (2 w₂, 3 w₁)
+    after = encoder(torch.ones(1, 5, dtype=torch.float64))[0, 2:]
+    assert torch.allclose(after, before[[1, 0]] - 2 * torch.tensor([3.0, 2.0], dtype=torch.float64).log())
+
+
+class Wrapped(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x):
+        return self.net(x)
+
+
+def test_networks_that_do_not_begin_with_a_linear_layer_are_left_alone():
+    decoder = nn.Sequential(nn.Tanh(), nn.Linear(2, 5))
+    for odd in (decoder, Wrapped(MLP()(2, 5)), nn.Sequential(nn.Linear(2, 5, bias=False))):
+        before = deepcopy(odd.state_dict())
+        assert not remix(MLP()(5, 2), odd, torch.eye(2))
+        assert all(torch.equal(before[k], v) for k, v in odd.state_dict().items())
+
+
+def data(n=800, seed=0):
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, 3))
+    A = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 1, 1], [0, 0, 1], [1, 0, 1.0]])
+    return np.tanh(z @ A.T) + 0.5 * z @ A.T
+
+
+def test_polishing_never_loses_and_goes_on_with_the_curves():
+    settings = {"penalty": BIAS, "n_models": 3, "random_state": 0}
+    plain = nm.VAE(3, training=nm.Training(steps=120, batch_size=128), **settings).fit(data())
+    polished = nm.VAE(3, training=nm.Training(steps=120, batch_size=128, polish=2), **settings).fit(data())
+    assert (polished.objectives_ <= plain.objectives_).all()
+    assert polished.objectives_.min() < plain.objectives_.min() - 1e-3
+    assert max(polished.history_.steps) == 120 + 2 * 40
+    x = data()
+    assert polished.score(x) > plain.score(x)
+
+
+def test_an_interrupted_polish_resumes_to_the_same_models(tmp_path):
+    def fit(path):
+        training = nm.Training(steps=30, batch_size=64, polish=1, checkpoint=path, checkpoint_seconds=0.0)
+        return nm.VAE(3, penalty=BIAS, n_models=2, random_state=0, training=training).fit(data())
+
+    first = fit(tmp_path / "fit.safetensors")
+    assert (tmp_path / "fit.polish0").exists()
+    (tmp_path / "fit.polish0").unlink()  # killed between the fit and its polish
+    assert np.array_equal(fit(tmp_path / "fit.safetensors").objectives_, first.objectives_)
