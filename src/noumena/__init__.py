@@ -18,7 +18,17 @@ if TYPE_CHECKING:
     from noumena.guarantees.mixtures import mixture_ladder
     from noumena.guarantees.nearness import nearness
     from noumena.nets import MLP
-    from noumena.penalties import DependencySparsity, LatentSparsity, Penalty
+    from noumena.penalties import (
+        CompositionalContrast,
+        DependencySparsity,
+        GroupSparsity,
+        HessianPenalty,
+        IMAContrast,
+        Interaction,
+        LatentSparsity,
+        OroJaR,
+        Penalty,
+    )
     from noumena.structure import LatentSet, Structure
 
 __version__ = "0.1.0"
@@ -45,8 +55,14 @@ _HOMES = {
     "mixture_ladder": "guarantees.mixtures",
     "nearness": "guarantees.nearness",
     "MLP": "nets",
+    "CompositionalContrast": "penalties",
     "DependencySparsity": "penalties",
+    "GroupSparsity": "penalties",
+    "HessianPenalty": "penalties",
+    "IMAContrast": "penalties",
+    "Interaction": "penalties",
     "LatentSparsity": "penalties",
+    "OroJaR": "penalties",
     "Penalty": "penalties",
     "LatentSet": "structure",
     "Structure": "structure",
@@ -61,11 +77,17 @@ __all__ = [
     "Autoencoder",
     "BetaVAE",
     "Certificate",
+    "CompositionalContrast",
     "DependencySparsity",
     "DivergenceError",
+    "GroupSparsity",
+    "HessianPenalty",
+    "IMAContrast",
     "InputError",
+    "Interaction",
     "LatentSet",
     "LatentSparsity",
+    "OroJaR",
     "Penalty",
     "Reading",
     "Structure",

@@ -77,3 +77,9 @@ def test_bad_settings_are_refused() -> None:
         MLP(hidden=(4, 0))
     with pytest.raises(InputError, match=r"slope must be a finite number in \[0, inf\]\. Got -0\.1\."):
         MLP(slope=-0.1)
+
+
+@pytest.mark.parametrize(("ends", "width"), [((3, 2), 64), ((5, 40), 80), ((80, 40), 160), ((784, 10), 512)])
+def test_the_default_width_follows_the_wider_end(ends: tuple[int, int], width: int) -> None:
+    widths = [layer.out_features for layer in MLP()(*ends) if isinstance(layer, nn.Linear)]
+    assert widths == [width, width, ends[1]]

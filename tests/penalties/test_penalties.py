@@ -2,51 +2,70 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log
 
 import numpy as np
 import pytest
 import torch
+from decoders_and_draws import D_Z, drawn, leaky_decoder, points, slow_jacobian, smooth_decoder, value
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import Tensor
+from torch.func import functional_call, stack_module_state, vmap
 
 from noumena.checks import InputError
-from noumena.nets import MLP
-from noumena.penalties import DependencySparsity, LatentSparsity, Penalty, PenaltySum
+from noumena.penalties import (
+    CompositionalContrast,
+    DependencySparsity,
+    GroupSparsity,
+    HessianPenalty,
+    IMAContrast,
+    Interaction,
+    LatentSparsity,
+    OroJaR,
+    Penalty,
+    PenaltySum,
+)
 from noumena.penalties.sparsity import dependency_l1, dependency_log
 
-D_Z, D_X = 3, 5
-EVERY = [
-    LatentSparsity(),
+SPARSITY = [
     DependencySparsity(),
     DependencySparsity("l1"),
+    DependencySparsity("clipped", scale=2.0),
+    DependencySparsity("l0"),
     DependencySparsity(points=2),
-    0.3 * DependencySparsity("l1") + LatentSparsity(),
+    DependencySparsity(columns=2),
+    DependencySparsity(rows=2, points=3),
+    GroupSparsity(2),
+    GroupSparsity((1, 3), "l1"),
+    GroupSparsity(2, "clipped", scale=2.0),
+    GroupSparsity(2, "l0", rows=3),
 ]
-OF_THE_DECODER = EVERY[1:]
-
-
-def smooth_decoder(seed: int = 0) -> nn.Sequential:
-    torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(D_Z, 6), nn.Tanh(), nn.Linear(6, D_X)).double()
-
-
-def leaky_decoder(seed: int = 0) -> nn.Sequential:
-    torch.manual_seed(seed)
-    return MLP(hidden=(6, 6))(D_Z, D_X).double()
-
-
-def points(rows: int = 4, seed: int = 1) -> Tensor:
-    return torch.randn(rows, D_Z, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def slow_jacobian(f: nn.Module, z: Tensor) -> Tensor:
-    return torch.stack([torch.autograd.functional.jacobian(lambda one: f(one[None])[0], row) for row in z])
-
-
-def value(penalty: Penalty, f: nn.Module, z: Tensor, progress: float = 1.0) -> float:
-    return float(penalty(f, z, progress).detach())
+FIRST_ORDER = [
+    *SPARSITY,
+    OroJaR(),
+    OroJaR(3, None, "mean"),
+    OroJaR(None),
+    OroJaR(None, None),
+    IMAContrast(),
+    CompositionalContrast(2),
+    CompositionalContrast((1, 3), rows=2),
+    0.3 * DependencySparsity("l1") + LatentSparsity(),
+    0.1 * OroJaR() + CompositionalContrast(4, rows=2),
+]
+BY_DIFFERENCES = [HessianPenalty(), HessianPenalty(None, 0.2, "mean"), Interaction(2, step=0.1, pairs=3)]
+BY_SECOND_DERIVATIVES = [
+    HessianPenalty(3, None),
+    HessianPenalty(None, None, "mean"),
+    Interaction(2),
+    Interaction((1, 3), 3),
+    Interaction(2, pairs=2, points=3),
+    0.5 * Interaction(4) + DependencySparsity(columns=1),
+]
+"""Their gradients vanish for piece-wise linear decoders, as the second derivatives do."""
+OF_THE_DECODER = FIRST_ORDER + BY_DIFFERENCES + BY_SECOND_DERIVATIVES
+EVERY = [LatentSparsity(), *OF_THE_DECODER]
 
 
 # ---- laws over every penalty ---------------------------------------------------------------------------------
@@ -62,28 +81,90 @@ def test_a_penalty_is_a_non_negative_scalar_of_the_points_kind(penalty: Penalty)
 
 
 @pytest.mark.parametrize("penalty", EVERY, ids=repr)
-def test_every_penalty_needs_a_scale(penalty: Penalty) -> None:
-    assert penalty.needs_scale
+def test_every_penalty_but_the_ima_contrast_needs_a_scale(penalty: Penalty) -> None:
+    assert penalty.needs_scale == (not isinstance(penalty, IMAContrast))
 
 
 @pytest.mark.parametrize("penalty", OF_THE_DECODER, ids=repr)
-@pytest.mark.parametrize("make", [smooth_decoder, leaky_decoder])
+def test_a_penalty_that_needs_a_scale_fades_when_latents_grow(penalty: Penalty) -> None:
+    f, z = smooth_decoder(), points()
+    parts = penalty.terms if isinstance(penalty, PenaltySum) else ((1.0, penalty),)
+    for _, part in parts:
+        if not isinstance(part, LatentSparsity):
+            step = 100 * part.step if getattr(part, "step", None) else None
+            stretched = replace(part, step=step) if step else part
+            faded = value(stretched, lambda y: f(y / 100), 100 * z)
+            before = value(part, f, z)
+            assert (faded < 0.3 * before) if part.needs_scale else (faded == pytest.approx(before))
+
+
+@pytest.mark.parametrize("penalty", OF_THE_DECODER, ids=repr)
+def test_many_models_at_once_are_one_at_a_time(penalty: Penalty) -> None:
+    """As in training: three decoders stacked, each with its own points and draws."""
+    fs = [smooth_decoder(seed) for seed in range(3)]
+    z = torch.stack([points(seed=seed) for seed in range(3)])
+    each = [drawn(penalty, z[k], seed=k) for k in range(3)]
+    draws = {name: torch.stack([d[name] for d in each]) for name in each[0]}
+    parameters, _ = stack_module_state(fs)
+
+    def one(p: dict[str, Tensor], z: Tensor, d: dict[str, Tensor]) -> Tensor:
+        return penalty(lambda y: functional_call(fs[0], p, (y,)), z, 1.0, d)
+
+    together = vmap(one)(parameters, z, draws)
+    apart = torch.stack([penalty(f, z[k], 1.0, each[k]) for k, f in enumerate(fs)])
+    torch.testing.assert_close(together, apart, rtol=1e-9, atol=1e-12)
+    apart.sum().backward()
+    for name, stacked in parameters.items():
+        (found,) = torch.autograd.grad(together.sum(), stacked, retain_graph=True, allow_unused=True)
+        own = [f.get_parameter(name).grad for f in fs]
+        if name != "2.bias":
+            assert found is not None
+            torch.testing.assert_close(found, torch.stack(own), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("penalty", OF_THE_DECODER, ids=repr)
+def test_the_order_of_latents_within_a_slot_changes_nothing(penalty: Penalty) -> None:
+    """Latents 2 and 3 share a slot wherever there are slots of several; samples and probes move along."""
+    order = [0, 1, 3, 2]
+    f, z, draws = smooth_decoder(), points(), drawn(penalty, points())
+    moved = {k: v[..., order] if v.shape[-1] == D_Z else v for k, v in draws.items()}
+    if not any("tuples" in name for name in draws):
+        found = penalty(lambda y: f(y[:, order]), z[:, order], 1.0, moved)
+        torch.testing.assert_close(found, penalty(f, z, 1.0, draws))
+
+
+@pytest.mark.parametrize("penalty", EVERY, ids=repr)
+def test_draws_have_a_row_per_point_and_follow_their_generator(penalty: Penalty) -> None:
+    first, again, other = (drawn(penalty, points(9), seed) for seed in (0, 0, 1))
+    for name, numbers in first.items():
+        assert len(numbers) == 9
+        assert numbers.is_floating_point()
+        assert torch.equal(numbers, again[name])
+        assert not torch.equal(numbers, other[name])
+    assert eval(repr(penalty)) == penalty
+
+
+@pytest.mark.parametrize(
+    ("penalty", "make"),
+    [(p, smooth_decoder) for p in OF_THE_DECODER] + [(p, leaky_decoder) for p in FIRST_ORDER + BY_DIFFERENCES],
+    ids=repr,
+)
 def test_gradients_reach_every_weight_of_the_decoder(penalty: Penalty, make: type) -> None:
     f = make()
-    penalty(f, points(20)).backward()
+    penalty(f, points(20), 1.0, drawn(penalty, points(20))).backward()
     weights = [p.grad for name, p in f.named_parameters() if name.endswith("weight")]
     assert weights
-    assert all(grad is not None and float(grad.abs().amax()) > 0 for grad in weights)
+    assert all(grad is not None and grad.isfinite().all() and float(grad.abs().amax()) > 0 for grad in weights)
 
 
 @pytest.mark.parametrize("penalty", OF_THE_DECODER, ids=repr)
 def test_gradients_reach_every_hidden_bias_and_never_the_last(penalty: Penalty) -> None:
     """A shift of the observations changes no dependency."""
     f = smooth_decoder()
-    penalty(f, points(20)).backward()
+    penalty(f, points(20), 1.0, drawn(penalty, points(20))).backward()
     assert f[0].bias.grad is not None
     assert float(f[0].bias.grad.abs().amin()) > 0
-    assert f[2].bias.grad is None or float(f[2].bias.grad.abs().amax()) == 0
+    assert f[2].bias.grad is None or float(f[2].bias.grad.abs().amax()) < 1e-10 * float(f[0].bias.grad.abs().amax())
 
 
 @pytest.mark.parametrize("penalty", EVERY, ids=repr)
@@ -97,7 +178,7 @@ def test_gradients_reach_the_latents(penalty: Penalty) -> None:
 @pytest.mark.parametrize("penalty", OF_THE_DECODER, ids=repr)
 def test_gradients_are_the_limit_of_differences(penalty: Penalty) -> None:
     f, z = smooth_decoder(), points()
-    penalty(f, z).backward()
+    penalty(f, z, 1.0, drawn(penalty, z)).backward()
     weight = f[0].weight
     assert weight.grad is not None
     for i, j in ((0, 0), (2, 1), (5, 2)):
@@ -108,6 +189,15 @@ def test_gradients_are_the_limit_of_differences(penalty: Penalty) -> None:
                 ends.append(value(penalty, f, z))
                 weight[i, j] -= step
         assert float(weight.grad[i, j]) == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5)
+
+
+@pytest.mark.parametrize("penalty", [OroJaR(), OroJaR(None), *BY_DIFFERENCES, IMAContrast()], ids=repr)
+def test_differences_and_cosines_keep_their_digits_under_autocast(penalty: Penalty) -> None:
+    f, z, draws = smooth_decoder().float(), points().float(), drawn(penalty, points())
+    expected = penalty(f, z, 1.0, draws)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = penalty(f, z, 1.0, draws)
+    torch.testing.assert_close(found.float(), expected, rtol=0.02, atol=0)
 
 
 # ---- algebra -------------------------------------------------------------------------------------------------
@@ -140,12 +230,29 @@ def test_a_sum_keeps_its_terms_flat_and_reads_as_written() -> None:
 
 def test_a_sum_needs_a_scale_when_one_of_its_terms_does() -> None:
     class Free(Penalty):
-        def __call__(self, decoder: object, z: Tensor, progress: float = 1.0) -> Tensor:
+        def __call__(
+            self, decoder: object, z: Tensor, progress: float = 1.0, draws: dict[str, Tensor] | None = None
+        ) -> Tensor:
             return z.sum()
 
     assert not Free().needs_scale
     assert not (Free() + Free()).needs_scale
     assert (Free() + LatentSparsity()).needs_scale
+
+
+def test_a_sum_hands_every_term_its_own_draws() -> None:
+    f, z = smooth_decoder(), points()
+    A, B = OroJaR(), DependencySparsity(columns=1)
+    total = 0.1 * A + B + 2 * A
+    draws = drawn(total, z)
+    assert sorted(draws) == ["0.probes", "1.columns", "2.probes"]
+    assert not torch.equal(draws["0.probes"], draws["2.probes"])
+    terms = (
+        0.1 * A(f, z, 1.0, {"probes": draws["0.probes"]}),
+        B(f, z, 1.0, {"columns": draws["1.columns"]}),
+        2 * A(f, z, 1.0, {"probes": draws["2.probes"]}),
+    )
+    torch.testing.assert_close(total(f, z, 1.0, draws), sum(terms))
 
 
 @pytest.mark.parametrize("penalty", [LatentSparsity(), LatentSparsity() + DependencySparsity()], ids=repr)
@@ -256,7 +363,7 @@ def test_points_cap_the_rows_the_jacobian_is_taken_at() -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"surrogate": "l0"}, r"surrogate must be one of log, l1\. Got 'l0'\."),
+        ({"surrogate": "l2"}, r"surrogate must be one of log, l1, clipped, l0\. Got 'l2'\."),
         ({"scale": 0.0}, r"scale must be a finite number in \[1e-12, inf\]\. Got 0\.0\."),
         ({"start": 0.01}, r"start must be a finite number in \[0\.03, inf\]\. Got 0\.01\."),
         ({"ramp": 1.5}, r"ramp must be a finite number in \[0, 1\]\. Got 1\.5\."),

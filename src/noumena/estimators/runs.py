@@ -19,18 +19,16 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from sklearn.utils.validation import check_is_fitted
 
-from noumena import checks
+from noumena import checks, nets, penalties
 from noumena.checks import InputError
 from noumena.estimators.autoencoder import Autoencoder
 from noumena.estimators.estimator import Codec, Estimator
 from noumena.estimators.history import History
 from noumena.estimators.training import Training
 from noumena.estimators.vae import VAE, BetaVAE
-from noumena.nets import MLP
-from noumena.penalties import DependencySparsity, LatentSparsity, PenaltySum
 
 ESTIMATORS = {c.__name__: c for c in (Autoencoder, VAE, BetaVAE)}
-_PARTS = {c.__name__: c for c in (MLP, DependencySparsity, LatentSparsity, PenaltySum)}
+_PARTS = {name: getattr(room, name) for room in (nets, penalties) for name in room.__all__}
 
 
 def save(model: Estimator, folder: str | Path) -> None:

@@ -1,5 +1,6 @@
 """Nets: builders of networks. A builder is called with the numbers of inputs and outputs."""
 
+from noumena.nets.additive import Additive
 from noumena.nets.mlp import MLP
 
-__all__ = ["MLP"]
+__all__ = ["MLP", "Additive"]

@@ -13,24 +13,27 @@ from noumena import checks
 class MLP:
     """A builder: ``MLP(hidden=(64, 64))(inputs, outputs)`` is a network.
 
+    By default two hidden layers of twice the wider end, between 64 and 512.
+
     >>> [tuple(p.shape) for p in MLP(hidden=(8,))(3, 2).parameters()]
     [(8, 3), (8,), (2, 8), (2,)]
     """
 
-    hidden: tuple[int, ...] = (64, 64)
+    hidden: tuple[int, ...] | None = None
     slope: float = 0.2
 
     def __post_init__(self) -> None:
-        for width in self.hidden:
-            checks.count(width, "A hidden width")
         checks.number(self.slope, "slope", minimum=0)
-        object.__setattr__(self, "hidden", tuple(self.hidden))
+        if self.hidden is not None:
+            for width in self.hidden:
+                checks.count(width, "A hidden width")
+            object.__setattr__(self, "hidden", tuple(self.hidden))
 
     def __call__(self, inputs: int, outputs: int) -> nn.Sequential:
         """The network, initialised from torch's global stream."""
         layers: list[nn.Module] = []
         width = inputs
-        for following in self.hidden:
+        for following in (min(512, max(64, 2 * max(inputs, outputs))),) * 2 if self.hidden is None else self.hidden:
             layers += [nn.Linear(width, following), nn.LeakyReLU(self.slope)]
             width = following
         return nn.Sequential(*layers, nn.Linear(width, outputs))

@@ -35,7 +35,7 @@ class Penalty(ABC):
 
     def drawn(self, z: Tensor, draws: Draws | None) -> Draws:
         """The given draws, or fresh ones from torch's global stream, beside the points."""
-        found = self.draws(*z.shape, torch.default_generator) if draws is None else draws
+        found = self.draws(z.shape[0], z.shape[1], torch.default_generator) if draws is None else draws
         return {name: value.to(z) for name, value in found.items()}
 
     def __rmul__(self, weight: float) -> PenaltySum:
