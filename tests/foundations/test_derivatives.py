@@ -10,9 +10,17 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from noumena.checks import InputError
-from noumena.derivatives import jacobian
+from noumena.derivatives import differentiate, jacobian, way_of
 
 D_Z, D_X, ROWS = 5, 7, 6
+
+
+def wide(z: Tensor) -> Tensor:
+    return torch.cat([z.sin() * z[:, :1], z[:, 1:2] ** 3], dim=1)
+
+
+def narrow(z: Tensor) -> Tensor:
+    return torch.stack([z.prod(dim=1), z.square().sum(dim=1)], dim=1)
 
 
 def network(seed: int = 0, activation: type[nn.Module] = nn.Tanh) -> nn.Sequential:
@@ -63,9 +71,43 @@ def test_a_memory_budget_changes_the_passes_and_not_the_jacobian(memory: int) ->
         calls.append(1)
         return f(z)
 
-    torch.testing.assert_close(jacobian(counted, z, memory=memory), row_by_row(f, z))
+    torch.testing.assert_close(jacobian(counted, z, way="forward", memory=memory), row_by_row(f, z))
     directions_per_pass = min(D_Z, max(1, memory // (8 * 64 * 8 * ROWS)))
     assert len(calls) == -(-D_Z // directions_per_pass)
+
+
+@pytest.mark.parametrize(("f", "way"), [(network(), "structured"), (wide, "forward"), (narrow, "reverse")])
+def test_the_way_that_is_said_is_the_way_taken(f: Callable[[Tensor], Tensor], way: str) -> None:
+    z = points()
+    found = differentiate(f, z)
+    assert found.way == way_of(f, z) == way
+    assert torch.equal(found.x, f(z))
+    assert torch.equal(found.J, jacobian(f, z))
+    torch.testing.assert_close(found.J, row_by_row(f, z), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("way", ["forward", "reverse"])
+@pytest.mark.parametrize("memory", [1, 2**30])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
+def test_every_way_gives_the_jacobian_of_any_map(way: str, memory: int, dtype: torch.dtype, tolerance: float) -> None:
+    z = points().to(dtype)
+    for f in (wide, narrow):
+        found = differentiate(f, z, way=way, memory=memory)
+        assert found.way == way
+        assert found.J.dtype == dtype
+        torch.testing.assert_close(found.J, row_by_row(f, z), rtol=tolerance, atol=tolerance / 10)
+
+
+def test_a_map_of_one_latent_is_called_once() -> None:
+    calls = []
+    found = differentiate(lambda z: (calls.append(1), z**2)[1], points()[:, :1])
+    assert (found.way, len(calls)) == ("forward", 1)
+
+
+def test_rows_may_have_a_context_that_is_not_differentiated() -> None:
+    z, context = points(), points(seed=3)
+    J = jacobian(lambda y: y * context, z)
+    torch.testing.assert_close(J, torch.diag_embed(context))
 
 
 @pytest.mark.parametrize("memory", [1, 2**30])
@@ -82,11 +124,12 @@ def test_jacobians_of_many_models_at_once_are_those_of_each(memory: int) -> None
     torch.testing.assert_close(together, apart)
 
 
+@pytest.mark.parametrize("way", ["structured", "forward", "reverse"])
 @pytest.mark.parametrize("memory", [1, 2**30])
-def test_gradients_flow_through_the_jacobian(memory: int) -> None:
+def test_gradients_flow_through_the_jacobian(memory: int, way: str) -> None:
     f, z = network(), points().requires_grad_()
     weights = [f[0].weight, f[0].bias, f[2].weight, z]
-    found = torch.autograd.grad(jacobian(f, z, memory=memory).pow(2).sum(), weights)
+    found = torch.autograd.grad(jacobian(f, z, way=way, memory=memory).pow(2).sum(), weights)
 
     def reference() -> Tensor:
         x = f(z)
@@ -127,3 +170,20 @@ def test_few_points_have_few_jacobians(rows: int) -> None:
 def test_a_map_that_is_not_batched_is_refused(f: Callable[[Tensor], Tensor], given: str) -> None:
     with pytest.raises(InputError, match=rf"must send \(batch, latent\) to \(batch, observed\)\. Got shapes {given}\."):
         jacobian(f, torch.ones(4, 2))
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"way": "sideways"}, r"way must be one of auto, structured, forward, reverse\. Got 'sideways'\."),
+        ({"memory": 0}, r"memory must be a whole number of at least 1\. Got 0\."),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        jacobian(wide, points(), **settings)
+
+
+def test_points_without_latents_are_refused() -> None:
+    with pytest.raises(InputError, match=r"z must have latents\. Got shape \(3, 0\)\."):
+        jacobian(wide, torch.ones(3, 0))

@@ -32,7 +32,8 @@ from torch.func import jvp
 
 from noumena import checks, seeds
 from noumena.ambiguity import Blocks
-from noumena.derivatives import Map, jacobian
+from noumena.derivatives import Map
+from noumena.derivatives import derivative as derivative
 from noumena.evidence import Evidence
 
 RANK_TOLERANCE = 1e-8
@@ -241,19 +242,6 @@ def _uncoupled(F: np.ndarray, basis: np.ndarray, blocks: Blocks, *, tolerance: f
 
 
 # ---- derivatives and differences -----------------------------------------------------------------------------
-
-
-def derivative(f: Map, z: Float[Tensor, "batch latent"], order: int) -> Tensor:
-    """Every partial derivative of one order, ``(batch, observed, latent, …, latent)``, by nested forward mode.
-
-    >>> derivative(lambda z: z[:, :1] * z[:, 1:], torch.ones(1, 2), 2)
-    tensor([[[[0., 1.],
-              [1., 0.]]]])
-    """
-    if order == 1:
-        return jacobian(f, z)
-    found = jacobian(lambda y: derivative(f, y, order - 1).flatten(1), z)
-    return found.reshape(len(z), -1, *[z.shape[1]] * order)
 
 
 def mixed_difference(

@@ -1,15 +1,14 @@
 """Overlapping worlds: slots of latents that each drive a window of observations, windows of neighbours overlapping.
 
-Slot ``k`` drives the ``per_slot`` observations ``k·s … k·s + per_slot − 1`` with ``s = per_slot − o``, where ``o`` is the
-overlap in observations: neighbours share ``o`` of their windows and contributions are added, so
-``d_x = per_slot + (K − 1)·s``. Up to half an overlap an observation hears at most two slots. Above it windows reach past
-the neighbour (slots ``k`` and ``k + 2`` share ``2·o − per_slot``) and an observation hears up to ``⌈per_slot / s⌉`` slots,
-four at 75 %.
+Slot ``k`` drives the ``per_slot`` observations from ``k·s`` on, ``s = per_slot − o``, where ``o`` is the overlap in
+observations: neighbours share ``o`` of their windows and contributions are added, so ``d_x = per_slot + (K − 1)·s``. Up
+to one half an observation hears at most two slots. Above it windows reach past the neighbour (slots ``k`` and ``k + 2``
+share ``2·o − per_slot``) and an observation hears up to ``⌈per_slot / s⌉`` slots, four at 75 %.
 
-A slot's block is ``B · leaky(A z + b)`` with leaky-ReLU(0.2), ``A`` of orthonormal columns and ``B`` orthogonal with its
-rows rescaled: invertible by construction. Every contribution has unit spread, so that slots are heard alike.
+A slot's block is ``B · leaky(A z + b)`` with leaky-ReLU(0.2), ``A`` of orthonormal columns and ``B`` orthogonal with
+its rows rescaled: invertible by construction. Contributions have unit spread, so that slots are heard alike.
 
-Reference: mechanistic independence (paper 002), experiments. Deviations: the paper says "invertible MLP with a Jacobian of
+Reference: mechanistic independence (paper 002), experiments. Deviations: the paper says "invertible MLP, Jacobian with
 specified support" and no more; widths, biases and the chain of windows are ours. A sum of invertible blocks need not be
 invertible, so the whole decoder is verified when built, on ``PROBES`` latent points: the support is exact, the Jacobian
 has full column rank with a margin, no pair of points is folded together, and no slot is too faint to hear in any of its
@@ -31,7 +30,8 @@ from noumena.checks import InputError
 from noumena.derivatives import jacobian
 from noumena.strength import shares
 from noumena.structure import Structure
-from noumena.worlds.laws import Law, law as law_by_name
+from noumena.worlds.laws import Law
+from noumena.worlds.laws import law as law_by_name
 from noumena.worlds.world import World
 
 SLOPE = 0.2
@@ -39,7 +39,7 @@ PROBES = 1000
 RANK_MARGIN = 0.05
 SECANT_MARGIN = 0.1
 LEAST_SHARE = 0.15
-"""Every slot's ``(Σ_j (mean |∂x_i/∂z_j| · sd(z_j))²)^½ / sd(x_i)`` over its latents is at least this in its observations."""
+"""A slot's ``(Σ_j (mean |∂x_i/∂z_j| · sd(z_j))²)^½ / sd(x_i)`` is at least this in each of its observations."""
 MOST_OVERLAP = 0.9
 MOST_DRAWS = 200
 

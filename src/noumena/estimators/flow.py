@@ -1,0 +1,205 @@
+"""Normalising flows: maximum likelihood with an exact inverse, so that the decoder explains every row exactly.
+
+Model: ``u = T(x)`` by a coupling network; ``ẑ_j = u_j / σ_j`` independent standard normals. Objective (minimised):
+``−log p(x) + penalty(ĝ, ẑ)``, in nats per standardised row, ``ĝ(ẑ) = T⁻¹(σ·ẑ)`` the decoder.
+
+**Why latents are in units of their prior spread.** A penalty on ``∂ĝ/∂ẑ`` is vacuous where the latents may grow for
+free. A volume-preserving ``T`` with learned variances is such a place: stretching ``u_1``, squeezing ``u_2`` and
+letting ``σ`` follow changes no likelihood but every entry of ``∂x/∂u``. Divided by ``σ`` the latents do not notice,
+and the likelihood itself asks for unit variance: ``½·E ẑ² + log σ`` is least at ``E ẑ² = 1``.
+
+**Fewer latents than observations.** The first ``n_latents`` coordinates are the latents, the others noise with
+learned variances, set to zero by the decoder. Likelihood alone cannot say which coordinates are noise (any linear
+map of independent normals onto others is as likely), nor is it bounded if ``x`` fills no volume. So normal noise of
+spread ``noise`` (in standardised units) is added to the rows while training, and ``‖x − ĝ(ẑ)‖² / (2·noise²)`` to
+the objective: the row's distance from the decoder's image, under that noise.
+
+Reference: *Disentanglement by nonlinear ICA with general incompressible-flow networks (GIN)*; the penalty is that of
+diverse dictionary learning. Deviations: GIN has one normal law per label, and labels are what identifies its latents;
+there are none here, so likelihood alone identifies nothing and the penalty has to choose. A penalty's weight is in
+nats per row: the VAE's loss is its negative log-likelihood times β, so its 0.05 is 0.05 / β nats here.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from math import log, pi
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from noumena import checks, seeds
+from noumena.estimators.estimator import Builder, Codec, Estimator, network
+from noumena.estimators.training import Training
+from noumena.nets.couplings import VolumePreserving
+from noumena.penalties import Penalty
+
+
+def normal_log_density(z: Float[Tensor, "batch dim"]) -> Float[Tensor, " batch"]:
+    """``log N(z; 0, 1)`` summed over dimensions; largest at 0, blind to rotations.
+
+    >>> normal_log_density(torch.tensor([[2.0, 0.0]])).round(decimals=3)
+    tensor([-3.8380])
+    """
+    return -0.5 * (z.square() + log(2 * pi)).sum(dim=-1)
+
+
+class NormalFlow(nn.Module):
+    """A coupling network with independent normals behind it: ``x = T⁻¹(σ·(ẑ, e))``, ``ẑ`` latents and ``e`` noise."""
+
+    def __init__(self, coupling: nn.Module, dim: int, n_latents: int):
+        super().__init__()
+        self.coupling, self.n_latents = coupling, n_latents
+        self.log_spread = nn.Parameter(torch.zeros(dim))
+
+    def units(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Latents and noise in units of their spread, and every row's log-density."""
+        u, logdet = self.coupling(x)
+        w = u * (-self.log_spread).exp()
+        return w, normal_log_density(w) - self.log_spread.sum() + logdet
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Latents of standardised observations."""
+        return self.units(x)[0][..., : self.n_latents]
+
+    def inverse(self, w: Tensor) -> Tensor:
+        """Standardised observations of latents and noise, or of latents alone, with the noise at zero."""
+        missing = w.new_zeros(*w.shape[:-1], len(self.log_spread) - w.shape[-1])
+        return self.coupling.inverse(torch.cat([w, missing], dim=-1) * self.log_spread.exp())  # type: ignore[operator]
+
+
+class InverseFlow(nn.Module):
+    """``z ↦ x`` by a flow that lives elsewhere: its weights are listed once, there."""
+
+    def __init__(self, flow: NormalFlow):
+        super().__init__()
+        self.borrowed = (flow,)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Standardised observations of latents."""
+        return self.borrowed[0].inverse(z)
+
+
+class FlowObjective(Codec):
+    """``−log p(x) + penalty``, and the distance from the decoder's image where there are fewer latents."""
+
+    encoder: NormalFlow
+
+    def __init__(self, flow: NormalFlow, mean: Tensor, scale: Tensor, *, penalty: Penalty | None, noise: float):
+        super().__init__(flow, InverseFlow(flow), mean, scale)
+        self.penalty, self.noise = penalty, noise
+        self.square = flow.n_latents == len(mean)
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Log-density of observations in their own units."""
+        return self.encoder.units((x - self.mean) / self.scale)[1] - self.scale.log().sum()
+
+    def emit(self, w: Tensor) -> Tensor:
+        """Observations, in their own units, of latents and noise."""
+        return self.encoder.inverse(w) * self.scale + self.mean
+
+    def draws(self, rows: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """Noise for the rows, where there are fewer latents than observations, and the penalty's own draws."""
+        blur = {} if self.square else {"blur": torch.randn(rows, len(self.mean), generator=generator)}
+        return blur | ({} if self.penalty is None else self.penalty.draws(rows, self.encoder.n_latents, generator))
+
+    def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
+        """Loss and terms on a batch of standardised observations."""
+        w, log_density = self.encoder.units(x if self.square else x + self.noise * draws["blur"])
+        z = w[..., : self.encoder.n_latents]
+        terms = {"nll": -log_density.mean()}
+        lost = torch.zeros_like(x) if self.square else self.decoder(z) - x  # a square flow loses nothing
+        terms["reconstruction"] = lost.square().sum(dim=-1).mean()
+        loss = terms["nll"] + terms["reconstruction"] / (2 * self.noise**2)
+        if self.penalty is not None:
+            terms["penalty"] = self.penalty(self.decoder, z, progress, draws)
+            loss = loss + terms["penalty"]
+        return loss, terms
+
+
+class Flow(Estimator):
+    """A normalising flow fitted by maximum likelihood; with ``0.05 * DependencySparsity()`` one of few dependencies.
+
+    Parameters: ``n_latents``, as many as observations if ``None``; ``penalty`` on the decoder, the flow's inverse;
+    ``coupling``, a builder such as ``VolumePreserving()`` (the default) or ``Coupling()``; ``noise``, the spread that
+    is taken for noise, in standardised units, when there are fewer latents than observations (else not used);
+    ``standardise`` the observations; ``n_models`` seeds in one program; ``training``; ``random_state``.
+
+    After ``fit``, ``terms_`` has ``nll`` (of standardised rows), ``reconstruction`` (the squared distance from the
+    decoder's image; zero with as many latents as observations) and ``penalty``. ``log_prob`` and ``sample`` speak of
+    the data in their own units.
+    """
+
+    n_latents: int | None  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __init__(
+        self,
+        n_latents: int | None = None,
+        *,
+        penalty: Penalty | None = None,
+        coupling: Builder | None = None,
+        noise: float = 0.1,
+        standardise: bool = True,
+        n_models: int = 1,
+        training: Training | None = None,
+        random_state: Any = None,
+    ):
+        self.n_latents = n_latents
+        self.penalty = penalty
+        self.coupling = coupling
+        self.noise = noise
+        self.standardise = standardise
+        self.n_models = n_models
+        self.training = training
+        self.random_state = random_state
+
+    def fit(self, x: Any, y: Any = None):
+        """Train ``n_models`` seeds on ``x`` (batch, observed) and keep the best; ``y`` is ignored."""
+        if self.n_latents is not None:
+            return super().fit(x)
+        square = copy(self)  # parameters stay as given: a twin with the number of columns for n_latents is fitted
+        square.n_latents = checks.table(x, "x", min_rows=2, varying=True).shape[1]
+        learned = vars(Estimator.fit(square, x))
+        vars(self).update({name: value for name, value in learned.items() if name != "n_latents"})
+        return self
+
+    def log_prob(self, x: Any) -> Any:
+        """The best model's log-density of every row, in the units of the data; a torch tensor in gives one out."""
+        check_is_fitted(self)
+        rows, model = self._ready(x, "x", self.best_)
+        assert isinstance(model, FlowObjective)
+        with torch.no_grad():
+            result = model.log_prob(rows)
+        return result.to(x.device) if isinstance(x, Tensor) else result.cpu().numpy()
+
+    def sample(self, n: int, seed: int = 0) -> Any:
+        """``n`` new rows from the best model, noise included, as an array in the units of the data."""
+        check_is_fitted(self)
+        model = self.models_[self.best_]
+        assert isinstance(model, FlowObjective)
+        checks.count(n, "n")
+        w = torch.randn(n, len(model.mean), generator=seeds.generator(checks.count(seed, "seed", minimum=0), "rows"))
+        with torch.no_grad():
+            return model.emit(w.to(model.mean)).cpu().numpy()
+
+    def _check(self) -> None:
+        super()._check()
+        checks.number(self.noise, "noise", minimum=1e-6)
+
+    def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
+        n_latents = n_observed if self.n_latents is None else self.n_latents
+        checks.require(
+            n_latents <= n_observed, f"A flow must have at most as many latents as x has columns, {n_observed}.",
+            f"{n_latents}",
+        )  # fmt: skip
+        builder = VolumePreserving() if self.coupling is None else self.coupling
+        coupling = network(builder, "coupling", n_observed, n_observed)
+        checks.require(
+            callable(getattr(coupling, "inverse", None)), "The coupling builder must return a module with an inverse.",
+            type(coupling).__name__,
+        )  # fmt: skip
+        flow = NormalFlow(coupling, n_observed, n_latents)
+        return FlowObjective(flow, mean, scale, penalty=self.penalty, noise=self.noise)

@@ -1,0 +1,1 @@
+"""Studies: worlds × estimators × seeds → tidy rows, beside published numbers."""

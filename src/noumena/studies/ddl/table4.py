@@ -1,0 +1,53 @@
+"""Table 4: dependency sparsity with and without noise, and the dense base.
+
+Reference: diverse dictionary learning, Table 4. The level of noise is lost in the paper; here it is additive Gaussian
+noise of a tenth of the observations' mean spread. Cells without noise are those of Table 3 and are taken from its file
+where it lies beside. **Deviations**: see ``settings``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noumena.studies import rows as tables
+from noumena.studies.ddl import settings, table3
+from noumena.studies.rows import Row
+
+NOISE = 0.1
+"""Standard deviation of the noise, relative to the mean spread of the observations."""
+KNOWN = ("table3",)
+"""Studies whose finished cells are taken over."""
+PUBLISHED = {
+    ("diverse", 0.0): table3.PUBLISHED["diverse", settings.DEPENDENCY],
+    ("diverse", NOISE): {3: (0.8210, 0.0088), 4: (0.8381, 0.0093), 5: (0.7944, 0.0134)},
+    ("dense", 0.0): table3.PUBLISHED["dense", settings.DEPENDENCY],
+}
+"""MCC, mean and deviation, by world and noise, then dimension."""
+
+
+def cells() -> list[Row]:
+    """The cells of Table 3, and the diverse worlds once more with noise."""
+    return table3.cells() + [{**c, "noise": NOISE} for c in table3.cells() if c["world"] == "diverse"]
+
+
+def cell(world: str, d: int, seed: int, noise: float = 0.0, **changes: Any) -> list[Row]:
+    """Train on a world: every method of Table 3 without noise, dependency sparsity with noise."""
+    return table3.cell(world, d, seed, noise, methods=(settings.DEPENDENCY,) if noise else None, **changes)
+
+
+def compare(rows: list[Row]) -> str:
+    """MCC by dimension, world and noise, beside the published figure."""
+    lines = []
+    for d in table3.DIMENSIONS:
+        for (world, noise), figures in PUBLISHED.items():
+            chosen = tables.matching(rows, world=world, noise=noise, d=d, method=settings.DEPENDENCY)
+            ours, paper = tables.matching(chosen, recipe="ours"), tables.matching(chosen, recipe="paper")
+            columns = [tables.spread(ours, name) for name in ("mcc", "spearman", "agreement", "r2", *table3.TRIVIAL)]
+            mcc_paper = tables.spread(paper, "mcc")
+            lines.append([f"{d}", world, f"{noise:g}", tables.published(figures[d]), mcc_paper, *columns])
+    header = ["d", "world", "noise", "published", "MCC paper's recipe", "MCC ours", "Spearman", "agreement", "R²"]
+    return tables.text_table([*header, "x itself", "PCA", "ICA"], lines)
+
+
+if __name__ == "__main__":
+    tables.command("noumena.studies.ddl.table4")

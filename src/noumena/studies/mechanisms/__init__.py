@@ -1,0 +1,1 @@
+"""Studies of mechanistic independence (paper 002)."""

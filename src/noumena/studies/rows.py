@@ -1,0 +1,191 @@
+"""Rows: the cells of a study are run, written as they finish, and read back as a table of plain values.
+
+A cell is a pure function of its parameters; its result is one row or several, written together with the parameters, by
+which it is recognised when a study is resumed. The file is replaced as a whole after every cell, so that it is
+complete at any moment. A cell that fails leaves a row with its error, and is tried again the next time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import time
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, parallel_config
+
+from noumena import checks, threads
+
+Row = dict[str, Any]
+Cell = Callable[..., Row | list[Row]]
+ERROR = "error"
+
+
+def run(
+    cells: Sequence[Row],
+    cell: Cell,
+    out: str | Path,
+    *,
+    jobs: int = 1,
+    known: Iterable[str | Path] = (),
+    say: bool = False,
+) -> list[Row]:
+    """Run the cells that neither ``out`` nor the files ``known`` hold yet; return the rows of all.
+
+    ``jobs`` processes of one thread each; with ``say`` a line is printed for each cell. Rows from ``known`` are copied.
+    """
+    path = Path(out)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    names = sorted({name for parameters in cells for name in parameters})
+    asked = {_key(parameters, names): parameters for parameters in cells}
+    kept = [row for row in read(path) if row.get(ERROR) is None or _key(row, names) not in asked]
+    done = {_key(row, names) for row in kept}
+    kept += [row for row in _finished(known) if _key(row, names) in asked.keys() - done]
+    done = {_key(row, names) for row in kept}
+    missing = [parameters for key, parameters in asked.items() if key not in done]
+    with parallel_config("loky", inner_max_num_threads=1):
+        finished: Any = Parallel(n_jobs=checks.count(jobs, "jobs"), return_as="generator_unordered")(
+            delayed(_rows_of)(cell, parameters) for parameters in missing
+        )
+        for number, rows in enumerate(finished, start=1):
+            kept += rows
+            write(kept, path)
+            if say:
+                print(f"{number}/{len(missing)} {rows[0]}", flush=True)
+    write(kept, path)
+    return [row for row in read(path) if _key(row, names) in asked]
+
+
+def _finished(files: Iterable[str | Path]) -> list[Row]:
+    return [row for file in files for row in read(file) if row.get(ERROR) is None]
+
+
+def _rows_of(cell: Cell, parameters: Row) -> list[Row]:
+    """The rows of one cell beside its parameters, or its error."""
+    start = time.process_time()
+    try:
+        with threads.for_work(0):
+            found = cell(**parameters)
+    except Exception as error:  # whatever goes wrong in one cell must not stop the others
+        found = {ERROR: f"{type(error).__name__}: {error}"}
+    rows = found if isinstance(found, list) else [found]
+    seconds = round(time.process_time() - start, 2)
+    return [{**parameters, **row, "cell seconds": seconds if k == 0 else None} for k, row in enumerate(rows)]
+
+
+def read(path: str | Path) -> list[Row]:
+    """The rows of a file, numbers as numbers and empty entries as ``None``; none when there is no file."""
+    path = Path(path)
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return [{name: _value(text) for name, text in row.items()} for row in csv.DictReader(file)]
+
+
+def write(rows: Sequence[Row], path: str | Path) -> None:
+    """Replace a file by these rows at once; columns are all that occur, in order of appearance."""
+    path = Path(path)
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _text(value) for name, value in row.items()} for row in rows)
+    temporary = path.with_name(path.name + ".part")
+    temporary.write_text(text.getvalue())
+    temporary.replace(path)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return repr(float(value)) if isinstance(value, float | np.floating) else str(value)
+
+
+def _value(text: str) -> Any:
+    """What ``_text`` was given.
+
+    >>> [_value(t) for t in ("3", "0.5", "True", "", "none")]
+    [3, 0.5, True, None, 'none']
+    """
+    if text in ("", "True", "False"):
+        return {"": None, "True": True, "False": False}[text]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _key(row: Row, names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(_text(row.get(name)) for name in names)
+
+
+# ---- tables ------------------------------------------------------------------------------------------------------
+
+
+def matching(rows: Iterable[Row], **values: Any) -> list[Row]:
+    """The rows that have these values and no error.
+
+    >>> matching([{"d": 3, "mcc": 0.8}, {"d": 4, "mcc": 0.7}], d=4)
+    [{'d': 4, 'mcc': 0.7}]
+    """
+    return [r for r in rows if r.get(ERROR) is None and all(r.get(name) == value for name, value in values.items())]
+
+
+def spread(rows: Iterable[Row], name: str) -> str:
+    """Mean ± standard deviation (of the sample) of a column and the number of rows it was found in.
+
+    >>> spread([{"mcc": 0.8}, {"mcc": 0.6}, {"mcc": None}], "mcc")
+    '0.700 ± 0.141 (2)'
+    """
+    values = np.array([row[name] for row in rows if row.get(name) is not None], dtype=float)
+    if not len(values):
+        return "–"
+    deviation = f" ± {values.std(ddof=1):.3f}" if len(values) > 1 else ""
+    return f"{values.mean():.3f}{deviation} ({len(values)})"
+
+
+def published(figure: tuple[float, float] | None) -> str:
+    """A published mean and deviation as they are printed beside ours.
+
+    >>> published((0.8258, 0.0085)), published(None)
+    ('0.826 ± 0.009', '–')
+    """
+    return "–" if figure is None else f"{figure[0]:.3f} ± {figure[1]:.3f}"
+
+
+def text_table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Columns of text, aligned.
+
+    >>> print(text_table(("d", "MCC"), [("3", "0.826")]))
+    d  MCC
+    3  0.826
+    """
+    grid = [list(header), *(list(line) for line in lines)]
+    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+    return "\n".join("  ".join(t.ljust(w) for t, w in zip(line, widths, strict=True)).rstrip() for line in grid)
+
+
+def command(study: str) -> None:
+    """Run a study from the command line: what is missing in ``--out``, then its comparison."""
+    module = import_module(study)
+    parser = argparse.ArgumentParser(prog=f"python -m {study}", description=(module.__doc__ or "").splitlines()[0])
+    default = Path("results", *study.split(".")[2:], "rows.csv")
+    parser.add_argument("--jobs", type=int, default=2, help="processes of one thread each")
+    parser.add_argument("--out", type=Path, default=default, help="file of rows, resumed when it exists")
+    options = parser.parse_args()
+    start = time.perf_counter()
+    known = [options.out.parent.parent / other / "rows.csv" for other in getattr(module, "KNOWN", ())]
+    rows = run(module.cells(), module.cell, options.out, jobs=options.jobs, known=known, say=True)
+    print(module.compare(rows))
+    failed = [row for row in rows if row.get(ERROR) is not None]
+    cpu = sum(row["cell seconds"] or 0 for row in rows) / 60
+    print(
+        f"{len(rows)} rows, {len(failed)} failed; {cpu:.1f} CPU-minutes in all, {time.perf_counter() - start:.0f} s now"
+    )
