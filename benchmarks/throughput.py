@@ -1,4 +1,4 @@
-"""Seeds per second of one program: K seeds of the VAE with dependency sparsity (5 latents, 20 observations) against one.
+"""Seeds per second of one program: K seeds of a VAE with dependency sparsity (5 latents, 20 observations), or one.
 
 Run: ``python benchmarks/throughput.py [--device cuda] [--steps 200] [--rounds 5]``. Contestants alternate; the time of
 a fit of a tenth of the steps is taken off, so that set-up does not count.

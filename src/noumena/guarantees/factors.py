@@ -33,7 +33,6 @@ from torch.func import jvp
 from noumena import checks, seeds
 from noumena.ambiguity import Blocks
 from noumena.derivatives import Map
-from noumena.derivatives import derivative as derivative
 from noumena.evidence import Evidence
 
 RANK_TOLERANCE = 1e-8
@@ -241,7 +240,7 @@ def _uncoupled(F: np.ndarray, basis: np.ndarray, blocks: Blocks, *, tolerance: f
     return bool(moved.max() < tolerance and np.linalg.cond(basis) < 1 / tolerance)
 
 
-# ---- derivatives and differences -----------------------------------------------------------------------------
+# ---- differences ---------------------------------------------------------------------------------------------
 
 
 def mixed_difference(

@@ -32,7 +32,7 @@ from torch import Tensor
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity, Blocks
 from noumena.checks import InputError
-from noumena.derivatives import Map, jacobian
+from noumena.derivatives import Map, derivative, jacobian
 from noumena.guarantees import factors as fac
 from noumena.guarantees.decoders import outcome
 from noumena.guarantees.sparsity_gap import IRREDUCIBLE, SparsityGap, gaps_at, irreducible, partition, sparsest
@@ -336,7 +336,7 @@ def _type_h(seen: _Seen, f: Map, z: Tensor, blocks: Blocks, said: str, order: in
     missed = outcome(lambda: fac.jump(f, z[:FEW_POINTS], z[:FEW_POINTS].roll(1, dims=0), order), tuple(z.shape))
     evidence = f"between points, {missed:.2g} of the change of a derivative is not the integral of the next"
     D = [
-        outcome(lambda m=m: fac.derivative(f, z[:few], m), tuple(z.shape)).double().cpu().numpy()
+        outcome(lambda m=m: derivative(f, z[:few], m), tuple(z.shape)).double().cpu().numpy()
         for m in range(1, order + 1)
     ]
     own = (
