@@ -37,6 +37,7 @@ MAY_IMPORT = {
     "metrics": FOUNDATIONS,
     "estimators": FOUNDATIONS | {"nets", "penalties"},
     "guarantees": FOUNDATIONS | {"worlds", "estimators"},
+    "studies": FOUNDATIONS | {"worlds", "nets", "penalties", "estimators", "guarantees", "metrics"},
     "demo": FOUNDATIONS | {"worlds", "penalties", "estimators", "guarantees", "metrics"},
     "report": FOUNDATIONS | {"worlds", "estimators", "guarantees", "metrics", "demo"},
 }

@@ -7,11 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from noumena import guarantees, metrics, nets, worlds
+    from noumena import guarantees, metrics, nets, penalties, studies, worlds
     from noumena.ambiguity import Alignment, Ambiguity, align
     from noumena.checks import DivergenceError, InputError
     from noumena.derivatives import jacobian
-    from noumena.estimators import VAE, Autoencoder, BetaVAE, Training, load, save
+    from noumena.estimators import VAE, Autoencoder, BetaVAE, Flow, SlotAutoencoder, Training, load, save
     from noumena.guarantees import Certificate, Reading, Witness, certify
     from noumena.guarantees.degenerate import degenerate_ladder
     from noumena.guarantees.mechanisms import mechanisms
@@ -42,6 +42,8 @@ _HOMES = {
     "jacobian": "derivatives",
     "Autoencoder": "estimators",
     "BetaVAE": "estimators",
+    "Flow": "estimators",
+    "SlotAutoencoder": "estimators",
     "Training": "estimators",
     "VAE": "estimators",
     "load": "estimators",
@@ -67,7 +69,7 @@ _HOMES = {
     "LatentSet": "structure",
     "Structure": "structure",
 }
-_ROOMS = ("guarantees", "metrics", "nets", "worlds")
+_ROOMS = ("guarantees", "metrics", "nets", "penalties", "studies", "worlds")
 
 __all__ = [
     "MLP",
@@ -80,6 +82,7 @@ __all__ = [
     "CompositionalContrast",
     "DependencySparsity",
     "DivergenceError",
+    "Flow",
     "GroupSparsity",
     "HessianPenalty",
     "IMAContrast",
@@ -90,6 +93,7 @@ __all__ = [
     "OroJaR",
     "Penalty",
     "Reading",
+    "SlotAutoencoder",
     "Structure",
     "Training",
     "Witness",
@@ -104,7 +108,9 @@ __all__ = [
     "mixture_ladder",
     "nearness",
     "nets",
+    "penalties",
     "save",
+    "studies",
     "worlds",
 ]
 

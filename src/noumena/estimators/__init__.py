@@ -2,8 +2,10 @@
 
 from noumena.estimators.autoencoder import Autoencoder
 from noumena.estimators.estimator import Estimator
+from noumena.estimators.flow import Flow
 from noumena.estimators.runs import load, save
+from noumena.estimators.slots import SlotAutoencoder
 from noumena.estimators.training import Training
 from noumena.estimators.vae import VAE, BetaVAE
 
-__all__ = ["VAE", "Autoencoder", "BetaVAE", "Estimator", "Training", "load", "save"]
+__all__ = ["VAE", "Autoencoder", "BetaVAE", "Estimator", "Flow", "SlotAutoencoder", "Training", "load", "save"]

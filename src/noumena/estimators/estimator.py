@@ -91,8 +91,11 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         raise NotImplementedError
 
+    def _size(self, n_observed: int) -> Any:
+        """How many latents a model of so many observations has."""
+        return self.n_latents
+
     def _check(self) -> None:
-        checks.count(self.n_latents, "n_latents")
         checks.count(self.n_models, "n_models")
         checks.require(
             self.penalty is None or isinstance(self.penalty, Penalty),
@@ -109,9 +112,10 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         training.check()
         device = training.torch_device()
         array = checks.table(x, "x", min_rows=2, varying=True)
+        n_latents = checks.count(self._size(array.shape[1]), "n_latents")
         checks.require(
-            len(array) >= self.n_latents, "x must have at least as many rows as latents.",
-            f"{len(array)} rows and {self.n_latents} latents",
+            len(array) >= n_latents, "x must have at least as many rows as latents.",
+            f"{len(array)} rows and {n_latents} latents",
         )  # fmt: skip
         self._compare_columns(x, array, reset=True)
         seed = seeds.seed_of(self.random_state)

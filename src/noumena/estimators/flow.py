@@ -22,7 +22,6 @@ nats per row: the VAE's loss is its negative log-likelihood times β, so its 0.0
 
 from __future__ import annotations
 
-from copy import copy
 from math import log, pi
 from typing import Any
 
@@ -156,16 +155,6 @@ class Flow(Estimator):
         self.training = training
         self.random_state = random_state
 
-    def fit(self, x: Any, y: Any = None):
-        """Train ``n_models`` seeds on ``x`` (batch, observed) and keep the best; ``y`` is ignored."""
-        if self.n_latents is not None:
-            return super().fit(x)
-        square = copy(self)  # parameters stay as given: a twin with the number of columns for n_latents is fitted
-        square.n_latents = checks.table(x, "x", min_rows=2, varying=True).shape[1]
-        learned = vars(Estimator.fit(square, x))
-        vars(self).update({name: value for name, value in learned.items() if name != "n_latents"})
-        return self
-
     def log_prob(self, x: Any) -> Any:
         """The best model's log-density of every row, in the units of the data; a torch tensor in gives one out."""
         check_is_fitted(self)
@@ -185,12 +174,15 @@ class Flow(Estimator):
         with torch.no_grad():
             return model.emit(w.to(model.mean)).cpu().numpy()
 
+    def _size(self, n_observed: int) -> Any:
+        return n_observed if self.n_latents is None else self.n_latents
+
     def _check(self) -> None:
         super()._check()
         checks.number(self.noise, "noise", minimum=1e-6)
 
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
-        n_latents = n_observed if self.n_latents is None else self.n_latents
+        n_latents = self._size(n_observed)
         checks.require(
             n_latents <= n_observed, f"A flow must have at most as many latents as x has columns, {n_observed}.",
             f"{n_latents}",

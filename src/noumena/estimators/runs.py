@@ -23,11 +23,13 @@ from noumena import checks, nets, penalties
 from noumena.checks import InputError
 from noumena.estimators.autoencoder import Autoencoder
 from noumena.estimators.estimator import Codec, Estimator
+from noumena.estimators.flow import Flow
 from noumena.estimators.history import History
+from noumena.estimators.slots import SlotAutoencoder
 from noumena.estimators.training import Training
 from noumena.estimators.vae import VAE, BetaVAE
 
-ESTIMATORS = {c.__name__: c for c in (Autoencoder, VAE, BetaVAE)}
+ESTIMATORS = {c.__name__: c for c in (Autoencoder, VAE, BetaVAE, Flow, SlotAutoencoder)}
 _PARTS = {name: getattr(room, name) for room in (nets, penalties) for name in room.__all__}
 
 

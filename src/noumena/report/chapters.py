@@ -27,7 +27,7 @@ def model_chapter(model: Estimator, certificate: Certificate) -> Chapter:
             )
         )
     return Chapter(
-        title=f"{type(model).__name__} with {model.n_latents} latents on {S.n_observed} observations",
+        title=f"{type(model).__name__} with {S.n_latents} latents on {S.n_observed} observations",
         lead=f"{len(model.seeds_)} seeds trained as one program; the one with the lowest held-out objective is shown.",
         verdict=verdict_of(certificate),
         figures=tuple(figures),
