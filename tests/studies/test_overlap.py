@@ -1,27 +1,23 @@
-"""The overlap study: pure cells, rows that accumulate and resume, a comparison beside what was published."""
+"""The overlap study: pure cells, a grid, a comparison beside what was published."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pandas as pd
 import pytest
 
 from noumena.checks import InputError
 from noumena.studies.mechanisms import overlap
-from noumena.studies.mechanisms.overlap import ABLATION, KEY, METHODS, cell, cells, compare, run
+from noumena.studies.mechanisms.overlap import ABLATION, METHODS, cell, cells, compare
+from noumena.studies.rows import matching
 
 
 def test_a_cell_is_a_tidy_row_and_pure() -> None:
     row = cell(2, 0.25, "ours", 0, tiny=True)
     again = cell(2, 0.25, "ours", 0, tiny=True)
-    assert {k: v for k, v in row.items() if k != "seconds"} == {k: v for k, v in again.items() if k != "seconds"}
-    assert (row["study"], row["n_slots"], row["overlap"], row["seed"]) == ("mechanisms/overlap", 2, 0.25, 0)
+    assert row == again
     assert row["sis_truth"] > 0.85
     assert -1 <= row["sis"] < row["sis_truth"]
     assert row["sis_pca"] < 0.6
     assert 0.5 < row["reconstruction"] < 1
-    assert row["seconds"] > 0
 
 
 def test_methods_differ_as_they_say() -> None:
@@ -43,51 +39,23 @@ def test_methods_differ_as_they_say() -> None:
 
 def test_the_grid_has_every_method_at_every_world() -> None:
     grid = cells()
-    assert len(set(grid)) == len(grid) == 3 * 4 * 3 * 5 + 4 * 5
-    assert {m for n, o, m, s in grid if (n, o, s) == (5, 0.75, 4)} == set(METHODS)
-
-
-def test_rows_are_appended_and_a_finished_cell_is_not_run_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls = []
-
-    def fake(n_slots: int, overlap: float, method: str, seed: int, *, tiny: bool) -> dict:
-        calls.append((n_slots, overlap, method, seed))
-        return {**dict(zip(KEY, calls[-1], strict=True)), "sis": 0.5, "sis_pca": 0.1, "sis_truth": 1.0, "seconds": 60.0}
-
-    monkeypatch.setattr(overlap, "cell", fake)
-    grid = [(2, 0.25, "ours", 0), (2, 0.25, "contrast 1", 0), (3, 0.0, "ours", 1)]
-    out = tmp_path / "rows.csv"
-    assert len(run(1, out, grid=grid[:1])) == 1
-    rows = run(1, out, grid=grid)
-    assert len(rows) == 3
-    assert calls == grid
-    assert len(run(1, out, grid=grid)) == len(calls) == 3
+    assert len({tuple(c.values()) for c in grid}) == len(grid) == 3 * 4 * (3 * 5 + 3)
+    there = {"n_slots": 5, "overlap": 0.75}
+    assert {c["method"] for c in matching(grid, **there, seed=4)} == set(METHODS)
+    assert {c["method"] for c in matching(grid, **there, seed=2)} == {*METHODS, ABLATION}
 
 
 def test_the_comparison_shows_means_over_seeds_beside_the_published_words() -> None:
-    rows = pd.DataFrame(
-        [
-            {
-                "n_slots": 2,
-                "overlap": o,
-                "method": m,
-                "seed": s,
-                "sis": sis,
-                "sis_pca": 0.25,
-                "sis_truth": 0.98,
-                "seconds": 30,
-            }
-            for o, m, s, sis in [(0.0, "ours", 0, 0.9), (0.0, "ours", 1, 0.8), (0.5, "contrast 1", 0, 0.4)]
-        ]
+    shared = {"n_slots": 2, "sis_pca": 0.25, "sis_truth": 0.98}
+    found = [(0.0, "ours", 0.9), (0.0, "ours", 0.8), (0.5, "contrast 1", 0.4), (0.5, "ours", 0.7)]
+    shown = compare(
+        [{**shared, "overlap": o, "method": m, "seed": k, "sis": sis} for k, (o, m, sis) in enumerate(found)]
     )
-    shown = compare(rows)
-    assert "0.850 ± 0.050" in shown
-    assert "0.400 ± 0.000" in shown
-    assert "0.250" in shown
-    assert "0.980" in shown
-    assert "3 cells, 1.5 minutes" in shown
+    lines = {tuple(line.split()[:2]): line for line in shown.splitlines()}
+    assert "0.850 ± 0.071 (2)" in lines["2", "0%"]
+    assert "0.400 (1)" in lines["2", "50%"]
+    assert "0.250 (1)" in lines["2", "50%"]
+    assert "0.980 (1)" in lines["2", "50%"]
     assert overlap.PUBLISHED in shown
 
 

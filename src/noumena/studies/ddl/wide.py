@@ -12,8 +12,9 @@ from noumena.studies import rows as tables
 from noumena.studies.ddl import settings, table3
 from noumena.studies.rows import Row
 
-SEEDS = {3: tuple(range(5)), 4: tuple(range(5)), 5: tuple(range(5)), 10: (0, 1, 2), 20: (0, 1, 2)}
+SEEDS = {d: tuple(range(5)) for d in (3, 4, 5, 10, 20)}
 """World seeds by number of latents."""
+STEPS = 3000
 ALL_METHODS_UP_TO = 5
 PUBLISHED: dict[str, tuple[float, float]] = {}
 
@@ -30,7 +31,7 @@ def cells() -> list[Row]:
 
 def cell(world: str, d: int, seed: int, noise: float = 0.0, **changes: Any) -> list[Row]:
     """Build a wide world and train its methods."""
-    return table3.cell(world, d, seed, noise, methods=methods(d), recipes=("ours",), **changes)
+    return table3.cell(world, d, seed, noise, methods=methods(d), recipes=("ours",), **{"steps": STEPS, **changes})
 
 
 def compare(rows: list[Row]) -> str:
