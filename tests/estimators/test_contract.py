@@ -22,6 +22,7 @@ MODELS = [
     nm.Autoencoder(training=QUICK, random_state=0),
     nm.VAE(training=QUICK, random_state=0),
     nm.BetaVAE(training=QUICK, random_state=0, n_models=2),
+    nm.SlotAutoencoder(2, 1, training=QUICK, random_state=0),
 ]
 
 
@@ -197,3 +198,40 @@ def test_a_normalised_autoencoder_takes_the_penalty_and_keeps_unit_latents():
     z = model.fit(x).transform(x)
     assert np.allclose(z.mean(axis=0), 0, atol=0.2)
     assert np.allclose(z.std(axis=0), 1, atol=0.2)
+
+
+PENALTIES = [
+    nm.DependencySparsity("l0", rows=2),
+    nm.GroupSparsity(1),
+    nm.OroJaR(),
+    nm.HessianPenalty(reduction="mean"),
+    nm.IMAContrast(),
+    nm.Interaction((1, 1), order=2, step=0.1),
+    0.1 * nm.CompositionalContrast(2) + nm.LatentSparsity(),
+]
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
+def test_every_penalty_trains_and_comes_back_from_a_file(penalty, tmp_path):
+    model = nm.VAE(2, penalty=penalty, n_models=2, training=QUICK, random_state=0).fit(data())
+    assert np.isfinite(model.terms_["penalty"]).all()
+    nm.save(model, tmp_path)
+    assert nm.load(tmp_path).penalty == penalty
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        nm.Flow(penalty=0.1 * nm.DependencySparsity(), coupling=nm.nets.Coupling(blocks=2, transform="spline")),
+        nm.Flow(2, coupling=nm.nets.VolumePreserving(blocks=3)),
+        nm.SlotAutoencoder(2, 1, first=None),
+        nm.VAE(2, decoder=nm.nets.Additive(2, hidden=(8,))),
+    ],
+    ids=repr,
+)
+def test_further_estimators_and_nets_come_back_from_a_file(model, tmp_path):
+    fitted = clone(model).set_params(training=QUICK, random_state=0).fit(data())
+    nm.save(fitted, tmp_path)
+    again = nm.load(tmp_path)
+    assert np.array_equal(fitted.transform(data()), again.transform(data()))
+    assert repr(again.set_params(training=None, random_state=None)) == repr(model)

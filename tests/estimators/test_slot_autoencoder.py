@@ -158,8 +158,8 @@ class Widened(nn.Module):
         (quick().set_params(penalty=3), r"penalty must be a Penalty such as 0\.1 \* GroupSparsity\(2\)\. Got 3\."),
         (quick().set_params(first=3), "first must be a Penalty"),
         (quick(scale="wide"), "scale must be one of unit, free"),
-        (quick(decoder=Doubled), r"begin with a linear layer\. Got networks that cannot be permuted; set first=None\."),
-        (quick(encoder=Widened), r"begin with a linear layer\. Got networks without; set first=None\."),
+        (quick(decoder=Doubled), r"begin with a linear layer\. Got networks that do not; set first=None\."),
+        (quick(encoder=Widened), r"begin with a linear layer\. Got networks that do not; set first=None\."),
     ],
 )
 def test_bad_input_is_one_sentence(model: SlotAutoencoder, sentence: str) -> None:

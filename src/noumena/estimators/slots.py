@@ -21,12 +21,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from noumena import checks, seeds
 from noumena.derivatives import jacobian
 from noumena.estimators.autoencoder import AutoencoderObjective
 from noumena.estimators.estimator import Builder, Codec, Estimator, network
+from noumena.estimators.exchange import remix
 from noumena.estimators.training import Rows, Training, train
 from noumena.nets import MLP
 from noumena.penalties import DependencySparsity, GroupSparsity, Penalty
@@ -43,8 +44,6 @@ GRAIN = 0.1
 """The ``ε`` of the count of (observation, slot) pairs in regrouping, in units of spread."""
 STARTS = 10
 """Random groupings that exchanges start from, besides the present one."""
-
-LINEAR_ENDS = "To regroup latents, the encoder must end and the decoder begin with a linear layer."
 
 
 class SlotAutoencoder(Estimator):
@@ -122,7 +121,7 @@ class SlotAutoencoder(Estimator):
     def _begin(self, models: list[Codec], rows: Rows, training: Training) -> None:
         """The first stage: train under its penalty, then put every latent into the slot where it belongs."""
         coded: list[Any] = list(models)
-        _need_linear_ends(coded[0], rows.train[:POINTS])
+        _need_linear_ends(coded[0], self.n_latents)
         if training.steps > 0:
             for model in coded:
                 model.penalty = self.first
@@ -145,31 +144,18 @@ def _regroup(model: Any, x: Tensor, n_slots: int, seed: int) -> None:
         h = model.encoder(x)
         z = (h - h.mean(dim=0)) / h.std(dim=0).clamp_min(1e-8) if model.normalise else h
         J = jacobian(model.decoder, z[:POINTS])
-        order = torch.as_tensor(regrouped(J.double().cpu().numpy(), n_slots, seed=seed), device=x.device)
-        _permute(model.encoder, model.decoder, order)
+    order = regrouped(J.double().cpu().numpy(), n_slots, seed=seed)
+    remix(model.encoder, model.decoder, torch.eye(len(order), device=x.device)[:, order])
 
 
-def _need_linear_ends(model: Any, x: Tensor) -> None:
+def _need_linear_ends(model: Any, n_latents: int) -> None:
     """Refuse networks whose latents cannot be permuted, before any work is done."""
-    encoder, decoder = deepcopy(model.encoder), deepcopy(model.decoder)
-    with torch.no_grad():
-        z = encoder(x)
-        order = torch.arange(z.shape[1], device=x.device).flip(0)
-        _permute(encoder, decoder, order)
-        same = torch.allclose(encoder(x), z[:, order], atol=1e-3, rtol=1e-3)
-        same = same and torch.allclose(decoder(z[:, order]), model.decoder(z), atol=1e-3, rtol=1e-3)
-    checks.require(same, LINEAR_ENDS, "networks that cannot be permuted; set first=None")
-
-
-def _permute(encoder: nn.Module, decoder: nn.Module, order: Tensor) -> None:
-    """Permute the encoder's outputs and the decoder's inputs, in the linear layers that end and begin them."""
-    ends = [m for m in encoder.modules() if isinstance(m, nn.Linear) and m.out_features == len(order)]
-    begins = [m for m in decoder.modules() if isinstance(m, nn.Linear) and m.in_features == len(order)]
-    checks.require(bool(ends and begins), LINEAR_ENDS, "networks without; set first=None")
-    ends[-1].weight.copy_(ends[-1].weight[order])
-    if ends[-1].bias is not None:
-        ends[-1].bias.copy_(ends[-1].bias[order])
-    begins[0].weight.copy_(begins[0].weight[:, order])
+    linear = remix(deepcopy(model.encoder), deepcopy(model.decoder), torch.eye(n_latents, device=model.mean.device))
+    checks.require(
+        linear,
+        "To regroup latents, the encoder must end and the decoder begin with a linear layer.",
+        "networks that do not; set first=None",
+    )
 
 
 def regrouped(J: np.ndarray, n_slots: int, *, seed: int = 0) -> np.ndarray:
