@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from noumena import guarantees, metrics, nets, penalties, studies, worlds
     from noumena.ambiguity import Alignment, Ambiguity, align
     from noumena.checks import DivergenceError, InputError
-    from noumena.derivatives import jacobian
+    from noumena.derivatives import differentiate, jacobian
     from noumena.estimators import VAE, Autoencoder, BetaVAE, Flow, SlotAutoencoder, Training, load, save
     from noumena.guarantees import Certificate, Reading, Witness, certify
     from noumena.guarantees.degenerate import degenerate_ladder
@@ -39,6 +39,7 @@ _HOMES = {
     "align": "ambiguity",
     "DivergenceError": "checks",
     "InputError": "checks",
+    "differentiate": "derivatives",
     "jacobian": "derivatives",
     "Autoencoder": "estimators",
     "BetaVAE": "estimators",
@@ -100,6 +101,7 @@ __all__ = [
     "align",
     "certify",
     "degenerate_ladder",
+    "differentiate",
     "guarantees",
     "jacobian",
     "load",
