@@ -145,6 +145,6 @@ def test_an_interrupted_polish_resumes_to_the_same_models(tmp_path):
         return nm.VAE(3, penalty=BIAS, n_models=2, random_state=0, training=training).fit(data())
 
     first = fit(tmp_path / "fit.safetensors")
-    assert (tmp_path / "fit.polish0").exists()
-    (tmp_path / "fit.polish0").unlink()  # killed between the fit and its polish
+    assert (tmp_path / "fit.safetensors.polish0").exists()
+    (tmp_path / "fit.safetensors.polish0").unlink()  # killed between the fit and its polish
     assert np.array_equal(fit(tmp_path / "fit.safetensors").objectives_, first.objectives_)

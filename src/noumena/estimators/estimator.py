@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Callable
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -130,9 +129,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if training.within is None:
             return None
         checks.require(self.penalty is not None, "within must come with a penalty to minimise.", "none")
-        aside = None if training.checkpoint is None else Path(training.checkpoint).with_suffix(".plain")
-        plain = clone(training).set_params(within=None, polish=0, checkpoint=aside)
-        reached = float(np.nanmin(clone(self).set_params(penalty=None, training=plain).fit(x).objectives_))
+        twin: Any = clone(self)
+        twin.set_params(penalty=None, training=training.changed(suffix="plain", within=None, polish=0))
+        reached = float(np.nanmin(twin.fit(x).objectives_))
         checks.require(reached > 0, "within must bound a loss that is positive.", f"{reached:.3g} without the penalty")
         return (1 + training.within) * reached
 

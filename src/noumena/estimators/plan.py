@@ -82,6 +82,12 @@ class Training(BaseEstimator):
         checks.require(not missing, "device must be present on this machine.", f"{self.device!r}")
         return device
 
+    def changed(self, *, suffix: str = "", **settings: object) -> Training:
+        """The same with other settings; a suffix gives the checkpoint of a part of a fit a name of its own."""
+        kept = self.checkpoint
+        aside = kept if kept is None or not suffix else Path(kept).with_name(f"{Path(kept).name}.{suffix}")
+        return Training(**{**self.get_params(deep=False), "checkpoint": aside, **settings})
+
     def consequential(self) -> dict[str, object]:
         """The settings that change the result; the rest may differ when a fit is resumed."""
         inert = ("device", "checkpoint", "checkpoint_seconds", "verbose")

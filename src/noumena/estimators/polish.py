@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import clone
 from torch import Tensor
 
 from noumena.derivatives import jacobian
@@ -34,9 +32,8 @@ def polish(fitted: Trained, model_seeds: list[int], rows: Rows, plan: Training, 
 
 def _short(plan: Training, k: int) -> Training:
     """The settings of a round: fewer steps, half the rate, a checkpoint of its own."""
-    name = None if plan.checkpoint is None else Path(plan.checkpoint).with_suffix(f".polish{k}")
-    rate, steps = plan.learning_rate / 2, max(1, plan.steps // SHARE)
-    return clone(plan).set_params(steps=steps, learning_rate=rate, checkpoint=name, polish=0)
+    steps, rate = max(1, plan.steps // SHARE), plan.learning_rate / 2
+    return plan.changed(suffix=f"polish{k}", steps=steps, learning_rate=rate, polish=0)
 
 
 def _round(

@@ -16,7 +16,6 @@ from __future__ import annotations
 from copy import deepcopy
 from itertools import combinations, product
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -114,8 +113,8 @@ class SlotAutoencoder(Estimator):
     def _adopt(self, models: list[Codec], rows: Rows, training: Training, bound: float | None) -> None:
         if self.first is not None and self.penalty is not None:
             early = min(ceil(SHARE * training.steps), training.steps - 1)
-            self._begin(models, rows, _part(training, early, "first"))
-            training = _part(training, training.steps - early, None)
+            self._begin(models, rows, training.changed(suffix="first", steps=early))
+            training = training.changed(steps=training.steps - early)
         super()._adopt(models, rows, training, bound)
 
     def _begin(self, models: list[Codec], rows: Rows, training: Training) -> None:
@@ -129,13 +128,6 @@ class SlotAutoencoder(Estimator):
         for model, seed in zip(coded, self.seeds_, strict=True):
             _regroup(model, rows.train[: max(POINTS, 4 * self.n_latents)], self.n_slots, seed)
             model.penalty = self._bias()
-
-
-def _part(training: Training, steps: int, suffix: str | None) -> Training:
-    """The same training for some of the steps; a checkpoint of its own under a suffix."""
-    kept = training.checkpoint
-    kept = kept if kept is None or suffix is None else Path(kept).with_name(f"{Path(kept).name}.{suffix}")
-    return Training(**{**training.get_params(deep=False), "steps": steps, "checkpoint": kept})
 
 
 def _regroup(model: Any, x: Tensor, n_slots: int, seed: int) -> None:
