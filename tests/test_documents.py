@@ -61,3 +61,16 @@ def test_versions_agree():
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == nm.__version__
     assert f"[{nm.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
     assert f"version: {nm.__version__}" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_studies_page_shows_what_the_rows_say():
+    from importlib import import_module
+
+    from noumena.studies.rows import read
+
+    page = (ROOT / "docs" / "studies.md").read_text()
+    files = re.findall(r"`results/([\w/]+)/rows\.csv`\n\n```text\n(.*?)\n```", page, flags=re.DOTALL)
+    assert len(files) >= 6
+    for name, shown in files:
+        study = import_module(f"noumena.studies.{name.replace('/', '.')}")
+        assert shown == study.compare(read(ROOT / "results" / name / "rows.csv")), name
