@@ -42,8 +42,8 @@ HELD_OUT_MOST = 4096
 """Rows of the held-out part used for the final reading: a Jacobian at every row of a large table would not fit."""
 
 
-COLLAPSE_AFTER = 1 / 3
-"""The share of a fit after which lost latents are reported; before it they come and go."""
+COLLAPSE_AFTER = 10
+"""Looks after which lost latents are reported; before that they come and go."""
 
 
 class Objective(nn.Module):
@@ -229,7 +229,7 @@ class _Fit:
     def _diagnose(self) -> None:
         """Say early, and once, that every model has lost latents which it had in use."""
         seen = np.array(self.history.values.get("active", []))
-        if self.collapsed or len(seen) < 2 or self.step < COLLAPSE_AFTER * self.plan.steps:
+        if self.collapsed or len(seen) < COLLAPSE_AFTER:
             return
         had = seen.max(axis=0).clip(min=1)
         if (seen[-2:] < had).all():
