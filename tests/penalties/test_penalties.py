@@ -147,7 +147,7 @@ def test_draws_have_a_row_per_point_and_follow_their_generator(penalty: Penalty)
 @pytest.mark.parametrize(
     ("penalty", "make"),
     [(p, smooth_decoder) for p in OF_THE_DECODER] + [(p, leaky_decoder) for p in FIRST_ORDER + BY_DIFFERENCES],
-    ids=repr,
+    ids=lambda value: getattr(value, "__name__", repr(value)),
 )
 def test_gradients_reach_every_weight_of_the_decoder(penalty: Penalty, make: type) -> None:
     f = make()
