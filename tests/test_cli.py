@@ -258,7 +258,7 @@ def test_ctrl_c_saves_the_best_so_far_and_says_how_to_go_on(table, tmp_path):
         time.sleep(0.05)
     time.sleep(1)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=240)
     assert process.returncode == 1
     assert "--resume" in said
     assert all(line.startswith(("noumena: ", "The best models")) for line in said.strip().splitlines())

@@ -142,3 +142,13 @@ def test_lost_latents_are_a_warning_only_when_no_model_keeps_them(falls, warned)
         train([Counts(f) for f in falls], [0, 1], rows, nm.Training(steps=60, batch_size=8, learning_rate=0.1))
     assert [w for w in caught if "lost latents: 4 in use" in str(w.message)] != [] if warned else not caught
     assert len(caught) == warned
+
+
+def test_stopping_the_fit_without_a_penalty_stops_the_whole_fit(monkeypatch):
+    def stop(fit, *batch):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop._Fit, "_update", stop)
+    model = nm.VAE(2, penalty=BIAS, training=nm.Training(steps=9, within=0.1), random_state=0)
+    with pytest.warns(ConvergenceWarning, match="Stopped by hand at step 0"), pytest.raises(KeyboardInterrupt):
+        model.fit(data())

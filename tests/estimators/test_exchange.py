@@ -6,9 +6,11 @@ from math import pi
 import numpy as np
 import pytest
 import torch
+from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 
 import noumena as nm
+from noumena.estimators import training as loop
 from noumena.estimators.exchange import ANGLES, change, count, exchanges, pair_moves, remix
 from noumena.nets import MLP
 
@@ -148,3 +150,20 @@ def test_an_interrupted_polish_resumes_to_the_same_models(tmp_path):
     assert (tmp_path / "fit.safetensors.polish0").exists()
     (tmp_path / "fit.safetensors.polish0").unlink()  # killed between the fit and its polish
     assert np.array_equal(fit(tmp_path / "fit.safetensors").objectives_, first.objectives_)
+
+
+def test_a_fit_stopped_by_hand_is_not_polished(monkeypatch):
+    update, steps = loop._Fit._update, []
+
+    def stop(fit, *batch):
+        steps.append(fit.step)
+        if len(steps) == 20:
+            raise KeyboardInterrupt
+        return update(fit, *batch)
+
+    monkeypatch.setattr(loop._Fit, "_update", stop)
+    training = nm.Training(steps=30, batch_size=64, polish=2)
+    with pytest.warns(ConvergenceWarning, match="Stopped by hand at step 19"):
+        model = nm.VAE(3, penalty=BIAS, random_state=0, training=training).fit(data())
+    assert model.interrupted_
+    assert len(steps) == 20

@@ -132,6 +132,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         twin: Any = clone(self)
         twin.set_params(penalty=None, training=training.changed(suffix="plain", within=None, polish=0))
         reached = float(np.nanmin(twin.fit(x).objectives_))
+        if twin.interrupted_:
+            raise KeyboardInterrupt
         checks.require(reached > 0, "within must bound a loss that is positive.", f"{reached:.3g} without the penalty")
         return (1 + training.within) * reached
 

@@ -24,8 +24,10 @@ START = 0.5
 
 
 def polish(fitted: Trained, model_seeds: list[int], rows: Rows, plan: Training, *, bound: float | None) -> Trained:
-    """``plan.polish`` rounds of exchange moves on all models."""
+    """``plan.polish`` rounds of exchange moves on all models; none after a fit that was stopped by hand."""
     for k in range(plan.polish):
+        if fitted.interrupted:
+            break
         fitted = _round(fitted, model_seeds, rows, _short(plan, k), bound, k)
     return fitted
 
