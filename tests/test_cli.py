@@ -253,12 +253,17 @@ def test_ctrl_c_saves_the_best_so_far_and_says_how_to_go_on(table, tmp_path):
     out = tmp_path / "run"
     command = [sys.executable, "-c", "from noumena.cli import main; main()", "fit", table / "x.npy", "--out", out]
     options = ["--latents", 2, "--models", 2, "--steps", 100_000, "--checkpoint-seconds", 0.2]
-    process = subprocess.Popen([str(c) for c in [*command, *options]], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [str(c) for c in [*command, *options]],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a test in the background inherits deaf ears
+    )
     while process.poll() is None and not (out / "checkpoint.safetensors").exists():
         time.sleep(0.05)
     time.sleep(1)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=240)
+    _, said = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "--resume" in said
     assert all(line.startswith(("noumena: ", "The best models")) for line in said.strip().splitlines())

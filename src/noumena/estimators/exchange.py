@@ -29,7 +29,7 @@ LEAST_GAIN = 0.02
 def count(columns: Float[Tensor, "... batch observed"]) -> Tensor:
     """The smoothed number of dependencies of a column, averaged over points; 1 for each entry of size 1.
 
-    >>> float(count(torch.tensor([[1.0, 0.0, -1.0]])).__round__(4))
+    >>> round(float(count(torch.tensor([[1.0, 0.0, -1.0]]))), 4)
     2.0
     """
     return (columns.abs() / SCALE).log1p().sum(dim=-1).mean(dim=-1) / log1p(1 / SCALE)
