@@ -12,6 +12,8 @@ from torch import nn
 import noumena as nm
 from noumena.estimators import training as loop
 from noumena.estimators.exchange import ANGLES, change, count, exchanges, pair_moves, remix
+from noumena.estimators.history import History
+from noumena.estimators.polish import _better
 from noumena.nets import MLP
 
 BIAS = 0.05 * nm.DependencySparsity(points=32)
@@ -167,3 +169,55 @@ def test_a_fit_stopped_by_hand_is_not_polished(monkeypatch):
         model = nm.VAE(3, penalty=BIAS, random_state=0, training=training).fit(data())
     assert model.interrupted_
     assert len(steps) == 20
+
+
+def test_a_move_that_costs_a_little_is_made_once_and_not_again():
+    generator = torch.Generator().manual_seed(26)
+    support = torch.where(torch.rand(1, 8, 3, generator=generator) < 0.75, 1.0, 0.0).double()
+    J = support * (0.5 + torch.rand(30, 8, 3, generator=generator, dtype=torch.float64))
+    cost = exchanges(J)[0][0]
+    assert 0 < cost < 0.5
+    moved = J @ change(J)
+    assert float(count(moved.movedim(-1, 0)).sum() - count(J.movedim(-1, 0)).sum()) == pytest.approx(cost)
+
+
+def test_a_model_that_polishing_made_worse_gets_its_weights_back():
+    class One(loop.Objective):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.rand(1))
+
+    models = [One(), One()]
+    before = [deepcopy(m.state_dict()) for m in models]
+    after = [{k: v + 1 for k, v in state.items()} for state in before]
+    for model, state in zip(models, after, strict=True):
+        model.load_state_dict(state)
+    curves = History([1], {"objective": [np.ones(2)]})
+
+    def trained(objectives):
+        no = np.zeros(2, dtype=bool)
+        return loop.Trained(models, np.array(objectives), {"kl": np.array(objectives)}, curves, np.ones(2), no, False)
+
+    kept = _better(trained([2.0, 2.0]), trained([1.0, 3.0]), before)
+    assert kept.objectives.tolist() == kept.terms["kl"].tolist() == [1.0, 2.0]
+    assert torch.equal(models[0].weight, after[0]["weight"])
+    assert torch.equal(models[1].weight, before[1]["weight"])
+    assert kept.history.steps == [1, 2]
+
+
+def test_a_round_begins_where_annealing_is_half_done_and_ends_where_it_is_over():
+    seen = []
+
+    class Notes(loop.Objective):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.ones(1))
+
+        def forward(self, x, draws, progress):
+            seen.append(progress)
+            return self.w.square().sum() + 0 * x.sum(), {}
+
+    rows = loop.Rows(torch.zeros(8, 1), torch.zeros(8, 1), "notes")
+    loop.train([Notes()], [0], rows, nm.Training(steps=40, batch_size=8), start=0.5)
+    trained = [p for p in seen if p < 1]  # held-out looks are taken at 1
+    assert trained == pytest.approx([0.5 + 0.5 * k / 40 for k in range(40)])
