@@ -235,3 +235,11 @@ def test_further_estimators_and_nets_come_back_from_a_file(model, tmp_path):
     again = nm.load(tmp_path)
     assert np.array_equal(fitted.transform(data()), again.transform(data()))
     assert repr(again.set_params(training=None, random_state=None)) == repr(model)
+
+
+def test_a_stored_part_that_is_no_part_is_refused_in_a_sentence(tmp_path):
+    nm.save(nm.VAE(2, training=QUICK, random_state=0).fit(data()), tmp_path)
+    config = tmp_path / "config.json"
+    config.write_text(config.read_text().replace('"penalty": null', '"penalty": {"Penalty": {}}'))
+    with pytest.raises(nm.InputError, match="The stored penalty must be one of"):
+        nm.load(tmp_path)

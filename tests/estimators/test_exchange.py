@@ -221,3 +221,13 @@ def test_a_round_begins_where_annealing_is_half_done_and_ends_where_it_is_over()
     loop.train([Notes()], [0], rows, nm.Training(steps=40, batch_size=8), start=0.5)
     trained = [p for p in seen if p < 1]  # held-out looks are taken at 1
     assert trained == pytest.approx([0.5 + 0.5 * k / 40 for k in range(40)])
+
+
+def test_polished_seeds_stay_apart_so_that_their_agreement_is_evidence():
+    settings = {"penalty": BIAS, "random_state": 3}
+    training = nm.Training(steps=40, batch_size=64, dtype="float64", polish=1)
+    alone = nm.VAE(3, training=training, **settings).fit(data())
+    among = nm.VAE(3, training=training, n_models=3, **settings | {"random_state": 1}).fit(data())
+    assert among.seeds_[2] == alone.seeds_[0]
+    assert among.objectives_[2] == pytest.approx(alone.objectives_[0], rel=1e-9)
+    assert not np.allclose(among.points_[2], among.points_[1])

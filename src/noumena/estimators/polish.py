@@ -1,4 +1,7 @@
-"""Polishing: exchange moves, then a short training, kept where the held-out objective is lower."""
+"""Polishing: exchange moves, then a short training, kept where the held-out objective is lower.
+
+Every model moves from where it is and none is copied: seeds that agree afterwards have still found it twice.
+"""
 
 from __future__ import annotations
 
@@ -43,12 +46,8 @@ def _round(
 ) -> Trained:
     models: list[Any] = list(fitted.models)
     before = [deepcopy(m.state_dict()) for m in models]
-    ranked = np.argsort(np.where(fitted.diverged, np.inf, fitted.objectives), kind="stable")
-    best = models[ranked[0]]
-    looked_for = [move(best, rows.train[:POINTS], skip=turn * len(models) + k) for k in range(len(models))]
-    for k, model in enumerate(models):
-        model.load_state_dict(before[ranked[0]])
-        B = looked_for[k]
+    for model in models:
+        B = move(model, rows.train[:POINTS], skip=turn)
         if B is not None:
             remix(model.encoder, model.decoder, B)
     again = train(models, model_seeds, rows, plan, start=START, bound=bound)

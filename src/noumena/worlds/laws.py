@@ -55,6 +55,18 @@ def law(name: str, n_latents: int, *, seed: int = 0) -> Law:
     return Law(name, n_latents, True, {"laplace": _laplace, "uniform": _uniform}[name](n_latents))
 
 
+def given(chosen: str | Law, n_latents: int, *, seed: int = 0) -> Law:
+    """A law by its name, or the user's own, which must have as many latents.
+
+    >>> given("laplace", 2).name
+    'laplace'
+    """
+    if isinstance(chosen, str):
+        return law(chosen, n_latents, seed=seed)
+    checks.require(chosen.n_latents == n_latents, f"The law must have {n_latents} latents.", f"{chosen.n_latents}")
+    return chosen
+
+
 def _laplace(d: int) -> Callable[[int, torch.Generator], Tensor]:
     def draw(n: int, g: torch.Generator) -> Tensor:
         u = torch.rand(n, d, generator=g, dtype=torch.float64) - 0.5

@@ -30,8 +30,8 @@ from noumena.checks import InputError
 from noumena.derivatives import jacobian
 from noumena.strength import shares
 from noumena.structure import Structure
-from noumena.worlds.laws import Law
-from noumena.worlds.laws import law as law_by_name
+from noumena.worlds.laws import Law, given
+from noumena.worlds.structured import secants
 from noumena.worlds.world import World
 
 SLOPE = 0.2
@@ -107,7 +107,7 @@ def overlapping(
     per_slot = checks.count(per_slot, "per_slot", minimum=slot_size)
     checks.number(overlap, "overlap", minimum=0, maximum=MOST_OVERLAP)
     checks.number(noise, "noise", minimum=0)
-    chosen = _law(law, n_slots * slot_size, seed)
+    chosen = given(law, n_slots * slot_size, seed=seed)
     windows = _windows(n_slots, per_slot, round(overlap * per_slot))
     support = np.zeros((windows.max() + 1, n_slots * slot_size), dtype=bool)
     for k, window in enumerate(windows):
@@ -131,13 +131,6 @@ def overlapping(
     )
 
 
-def _law(chosen: str | Law, n_latents: int, seed: int) -> Law:
-    if isinstance(chosen, str):
-        return law_by_name(chosen, n_latents, seed=seed)
-    checks.require(chosen.n_latents == n_latents, f"The law must have {n_latents} latents.", f"{chosen.n_latents}")
-    return chosen
-
-
 def _windows(n_slots: int, per_slot: int, shared: int) -> np.ndarray:
     """The observations of every slot, (slot, per_slot)."""
     checks.require(
@@ -159,17 +152,6 @@ def _facts(decoder: SlotBlocks, z: Tensor, support: np.ndarray, slot_size: int) 
     return {
         "support exact": float((seen == support).all()),
         "rank margin": float((singular[:, -1] / singular[:, 0]).min()),
-        "secant margin": _secants(decoder, z, slot_size),
+        "secant margin": secants(decoder, z, slot_size),
         "least share": float(heard[support[:, ::slot_size]].min()),
     }
-
-
-def _secants(decoder: SlotBlocks, z: Tensor, slot_size: int) -> float:
-    """Smallest over largest stretch ``‖g(z) − g(z')‖ / ‖z − z'‖`` over pairs that differ in one slot or in all."""
-    others, stretches = z.roll(1, dims=0), []
-    for first in [*range(0, z.shape[1], slot_size), None]:
-        which = slice(None) if first is None else slice(first, first + slot_size)
-        moved = z.clone()
-        moved[:, which] = others[:, which]
-        stretches.append((decoder(moved) - decoder(z)).norm(dim=1) / (moved - z).norm(dim=1))
-    return float(torch.cat(stretches).min() / torch.cat(stretches).max())

@@ -21,7 +21,7 @@ from noumena import checks, seeds
 from noumena.checks import InputError
 from noumena.strength import shares
 from noumena.structure import Structure
-from noumena.worlds.laws import Law, law
+from noumena.worlds.laws import Law, given
 from noumena.worlds.world import World
 
 HIDDEN = 16
@@ -117,7 +117,7 @@ def structured(
     checks.number(strength, "strength", minimum=0)
     checks.number(noise, "noise", minimum=0)
     checks.number(margin, "margin", minimum=0, maximum=1)
-    latents = _law(law, structure.n_latents, seed)
+    latents = given(law, structure.n_latents, seed=seed)
     z = latents.draw(PROBES, seeds.generator(seed, "probes"))
     support = torch.as_tensor(structure.dense)
     decoder, worthy = None, torch.zeros(len(support), dtype=torch.bool)
@@ -130,7 +130,7 @@ def structured(
         worthy = _worthy(J, z, decoder(z), support, strength)
         if not worthy.all():
             continue
-        facts = _facts(J, support) | {"secant margin": _secants(decoder, z)}
+        facts = _facts(J, support) | {"secant margin": secants(decoder, z)}
         unfolded = facts["orientation kept"] and facts["secant margin"] > SECANT_MARGIN
         if unfolded and facts["rank margin"] > margin:
             return World(structure, latents, decoder, noise=noise, seed=seed, facts=facts)
@@ -138,13 +138,6 @@ def structured(
         f"A world must be injective with a margin, have gradients that span each row and no faint "
         f"dependency. Got none in {MOST_DRAWS} draws for {structure} with strength {strength}; lower the strength."
     )
-
-
-def _law(chosen: str | Law, n_latents: int, seed: int) -> Law:
-    if isinstance(chosen, str):
-        return law(chosen, n_latents, seed=seed)
-    checks.require(chosen.n_latents == n_latents, f"The law must have {n_latents} latents.", f"{chosen.n_latents}")
-    return chosen
 
 
 def _worthy(J: Tensor, z: Tensor, x: Tensor, support: Tensor, strength: float) -> Tensor:
@@ -166,16 +159,17 @@ def _facts(J: Tensor, support: Tensor) -> dict[str, float]:
     }
 
 
-def _secants(decoder: RowNetworks, z: Tensor) -> float:
+def secants(decoder: nn.Module, z: Tensor, size: int = 1) -> float:
     """Smallest over largest stretch ``‖g(z) − g(z')‖ / ‖z − z'‖`` over pairs of points: 0 where g folds.
 
-    Pairs differ in one latent or in all; a fold at a kink of the networks shows here and not in any Jacobian.
+    Pairs differ in one slot of ``size`` latents or in all; a fold at a kink of the networks shows here and not in any
+    Jacobian.
     """
     others = z.roll(1, dims=0)
     stretches = []
-    for j in [*range(z.shape[1]), slice(None)]:
+    for which in [*(slice(j, j + size) for j in range(0, z.shape[1], size)), slice(None)]:
         moved = z.clone()
-        moved[:, j] = others[:, j]
+        moved[:, which] = others[:, which]
         stretches.append((decoder(moved) - decoder(z)).norm(dim=1) / (moved - z).norm(dim=1))
     return float(torch.cat(stretches).min() / torch.cat(stretches).max())
 
