@@ -31,7 +31,7 @@ from noumena.estimators.vae import VAE, BetaVAE
 
 ESTIMATORS = {c.__name__: c for c in (Autoencoder, VAE, BetaVAE, Flow, SlotAutoencoder)}
 _OFFERED: list[Any] = [getattr(room, name) for room in (nets, penalties) for name in room.__all__]
-_PARTS: dict[str, Any] = {part.__name__: part for part in _OFFERED if dataclasses.is_dataclass(part)}
+_PARTS: dict[str, Any] = {part.__name__: part for part in _OFFERED if hasattr(part, "__dataclass_fields__")}
 
 
 def save(model: Estimator, folder: str | Path) -> None:
