@@ -1,23 +1,54 @@
 """Worlds: where the truth is known. A world has latents, a decoder and the structure between them."""
 
+from noumena.worlds.degenerate import DegenerateWorld, degenerate, two_bases
 from noumena.worlds.families import family
+from noumena.worlds.graphs import Graph, random_graph
 from noumena.worlds.laws import Law, law
+from noumena.worlds.mixings import Layers, layered
 from noumena.worlds.mixtures import Mixture
+from noumena.worlds.pinwheel import Pinwheel, pinwheel
+from noumena.worlds.priors import (
+    Counterexample,
+    MixtureWorld,
+    equal_distances,
+    hidden_variables,
+    mixed,
+    non_degenerate,
+    swapped_halves,
+    three_lines,
+)
 from noumena.worlds.slots import SlotWorld, overlapping
 from noumena.worlds.structured import structured
 from noumena.worlds.tables import Table, read_table
 from noumena.worlds.world import Sample, World
 
 __all__ = [
+    "Counterexample",
+    "DegenerateWorld",
+    "Graph",
     "Law",
+    "Layers",
     "Mixture",
+    "MixtureWorld",
+    "Pinwheel",
     "Sample",
     "SlotWorld",
     "Table",
     "World",
+    "degenerate",
+    "equal_distances",
     "family",
+    "hidden_variables",
     "law",
+    "layered",
+    "mixed",
+    "non_degenerate",
     "overlapping",
+    "pinwheel",
+    "random_graph",
     "read_table",
     "structured",
+    "swapped_halves",
+    "three_lines",
+    "two_bases",
 ]

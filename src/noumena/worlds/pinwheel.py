@@ -1,0 +1,80 @@
+"""The pinwheel: Gaussian clusters around a circle, bent into spiral arms.
+
+A point of cluster ``u`` is ``(r, t)`` with ``r ~ N(1, radial²)`` and ``t ~ N(0, tangential²)``, turned by the cluster's
+own angle ``2πu/K`` and then by ``rate · exp(r)``. The latents ``z`` are the points before the second turn, a Gaussian
+mixture; the observations are ten times the points after it.
+
+Reference: Johnson et al. (2016), structured variational autoencoders; used in mixture priors (paper 003), section 5.
+Deviations: the second turn depends on ``r`` of the point's own cluster, so ``x`` is a function of ``z`` and ``u``, not
+of ``z`` alone. Clusters have equal sizes, up to one point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import pi
+
+import numpy as np
+
+from noumena import checks, seeds
+from noumena.worlds.mixtures import Mixture
+from noumena.worlds.world import Sample
+
+SCALE = 10.0
+"""Observations are this much larger than latents."""
+
+
+@dataclass(frozen=True)
+class Pinwheel:
+    """``clusters`` bent Gaussians; ``rate`` says how much they bend, 0 leaves them straight."""
+
+    clusters: int
+    radial: float
+    tangential: float
+    rate: float
+    seed: int
+
+    n_latents = 2
+    n_observed = 2
+
+    @property
+    def mixture(self) -> Mixture:
+        """The exact law of the latents."""
+        turns = _turned(2 * pi * np.arange(self.clusters) / self.clusters)
+        spread = np.diag([self.radial**2, self.tangential**2])
+        weights = np.full(self.clusters, 1 / self.clusters)
+        return Mixture(weights, turns[:, :, 0], turns @ spread @ turns.transpose(0, 2, 1))
+
+    def sample(self, n: int, *, seed: int = 0) -> Sample:
+        """Draw ``n`` rows, ``u`` the cluster of each; the same seed draws the same rows."""
+        n = checks.count(n, "n")
+        rng = seeds.numpy_generator(self.seed, "pinwheel", seeds.seed_of(seed))
+        u = rng.permutation(np.arange(n) % self.clusters)
+        z = rng.standard_normal((n, 2)) * [self.radial, self.tangential] + [1.0, 0.0]
+        angle, bend = 2 * pi * u / self.clusters, self.rate * np.exp(z[:, 0])
+        x = SCALE * np.einsum("nij,nj->ni", _turned(angle + bend), z)
+        return Sample(x=x, z=np.einsum("nij,nj->ni", _turned(angle), z), u=u)
+
+
+def _turned(angle: np.ndarray) -> np.ndarray:
+    """Rotations of the plane, clockwise as in the original."""
+    c, s = np.cos(angle), np.sin(angle)
+    return np.stack([np.stack([c, s], axis=-1), np.stack([-s, c], axis=-1)], axis=-2)
+
+
+def pinwheel(
+    clusters: int = 3, *, radial: float = 0.3, tangential: float = 0.05, rate: float = 0.25, seed: int = 0
+) -> Pinwheel:
+    """The usual pinwheel.
+
+    >>> straight = pinwheel(2, radial=0.0, tangential=0.0, rate=0.0).sample(2)
+    >>> sorted(straight.x.round(6).tolist())
+    [[-10.0, -0.0], [10.0, 0.0]]
+    """
+    return Pinwheel(
+        checks.count(clusters, "clusters"),
+        checks.number(radial, "radial", minimum=0),
+        checks.number(tangential, "tangential", minimum=0),
+        checks.number(rate, "rate"),
+        seeds.seed_of(seed),
+    )
