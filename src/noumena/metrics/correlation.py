@@ -46,7 +46,7 @@ def mcc(z: Any, z_hat: Any, *, correlation: str = "pearson", seed: int = 0) -> C
     checks.same_batch(z, z_hat)
     if correlation == "spearman":
         z, z_hat = rankdata(z, axis=0), rankdata(z_hat, axis=0)
-    unit, unit_hat = _unit(z), _unit(z_hat)
+    unit, unit_hat = unit_columns(z), unit_columns(z_hat)
     matrix = np.abs(unit.T @ unit_hat).clip(0, 1)
     per_latent, permutation = _matched(matrix)
     rng = seeds.numpy_generator(seed, "chance of mcc")
@@ -56,7 +56,7 @@ def mcc(z: Any, z_hat: Any, *, correlation: str = "pearson", seed: int = 0) -> C
     return Correlation(float(per_latent.mean()), per_latent, permutation, matrix, chance, forgives)
 
 
-def _unit(columns: np.ndarray) -> np.ndarray:
+def unit_columns(columns: np.ndarray) -> np.ndarray:
     """Centred columns of unit length; a constant column becomes zero, whatever its rounding error."""
     columns = columns.astype(np.float64)
     largest = np.abs(columns).max(axis=0)

@@ -1,0 +1,183 @@
+"""The causal graph of latents: the PC algorithm on what was recovered, and how far two graphs are apart.
+
+A CPDAG stands for all directed acyclic graphs with the same conditional independences. As a boolean array, ``a[i, j]``
+alone is the edge ``i → j``; ``a[i, j]`` and ``a[j, i]`` together are an undirected one.
+
+PC tests partial correlations (Fisher z) through the package causal-learn, the extra ``graphs``. Correlations are
+computed here: a constant latent correlates with nothing, and copies or other linear dependencies are read as if they
+carried a trace of noise of their own. With ``active`` given, each correlation comes from the rows in which both latents
+are active, so that frozen values do not blur the graph of the moving ones.
+
+Reference: potentially degenerate Gaussian mixtures (paper 001), section D.9; the distance is that of the R package
+pcalg, which is used there.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool
+
+from noumena import checks, seeds
+
+SMALLEST_EIGENVALUE = 1e-6
+"""Of the correlations handed to the tests: what is flatter is lifted to this."""
+FEWEST_ROWS = 8
+
+Edges = Bool[np.ndarray, "n n"]
+
+
+def causal_graph(z: Any, *, alpha: float = 0.05, active: Any = None) -> Edges:
+    """CPDAG of latents ``z`` (batch, latent) by PC with Fisher-z tests at level ``alpha``.
+
+    ``active`` is a boolean array like ``z``; a pair that is never active together cannot be judged and counts as
+    uncorrelated, and the tests count the rows of the least observed of the other pairs.
+    """
+    z = checks.table(z, "z", min_rows=FEWEST_ROWS)
+    alpha = checks.number(alpha, "alpha", minimum=0, maximum=1)
+    correlations, rows = _correlations(z, None if active is None else _mask(active, z.shape))
+    n = z.shape[1]
+    if n == 1 or np.allclose(correlations, np.eye(n), atol=0):
+        return np.zeros((n, n), dtype=bool)
+    pc = _package("search.ConstraintBased.PC").pc
+    found = pc(_rows_with(correlations, max(rows, n + 4)), alpha, "fisherz", show_progress=False)
+    return _boolean(found.G.graph)
+
+
+def cpdag(adjacency: Any) -> Edges:
+    """CPDAG of a directed acyclic graph; ``adjacency[i, j]`` is the edge ``i → j``.
+
+    A chain keeps no direction, a collider keeps both:
+
+    >>> cpdag([[0, 1, 0], [0, 0, 1], [0, 0, 0]]).astype(int).tolist()
+    [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    >>> cpdag([[0, 1, 0], [0, 0, 0], [0, 1, 0]]).astype(int).tolist()
+    [[0, 1, 0], [0, 0, 0], [0, 1, 0]]
+    """
+    edges = _square(adjacency, "adjacency")
+    checks.require(_acyclic(edges), "adjacency must have no cycle.", f"one among {len(edges)} nodes")
+    names = [_package("graph.GraphNode").GraphNode(f"z{i + 1}") for i in range(len(edges))]
+    dag = _package("graph.Dag").Dag(names)
+    for i, j in np.argwhere(edges):
+        dag.add_directed_edge(names[i], names[j])
+    return _boolean(_package("utils.DAG2CPDAG").dag2cpdag(dag).graph)
+
+
+def graph_distance(truth: Any, learned: Any, *, permutation: Any = None) -> int:
+    """Structural Hamming distance of two CPDAGs: pairs of nodes whose edge differs, be it missing, extra or turned.
+
+    Every such pair counts 1, also one that is directed here and undirected there (pcalg's convention).
+    ``permutation[i]`` is the learned node that stands for true node ``i``, as in ``mcc(…).permutation``; −1: none.
+
+    >>> graph_distance([[0, 1], [0, 0]], [[0, 1], [1, 0]])
+    1
+    >>> graph_distance([[0, 1], [0, 0]], [[0, 0], [1, 0]], permutation=[1, 0])
+    0
+    """
+    truth, learned = _square(truth, "truth"), _square(learned, "learned")
+    if permutation is not None:
+        learned = _permuted(learned, permutation)
+    same = truth.shape == learned.shape
+    checks.require(same, "truth and learned must have as many nodes.", f"{len(truth)} and {len(learned)}")
+    differs = truth != learned
+    return int(np.triu(differs | differs.T, k=1).sum())
+
+
+# ---- correlations ----------------------------------------------------------------------------------------
+
+
+def _correlations(z: np.ndarray, active: np.ndarray | None) -> tuple[np.ndarray, int]:
+    """A positive definite matrix of correlations, and the rows that stand behind each."""
+    z = z.astype(np.float64)
+    seen = np.ones(z.shape) if active is None else active.astype(np.float64)
+    rows = seen.T @ seen
+    z = np.where(seen > 0, (z - _mean(z, seen)) / _spread(z, seen), 0)
+    shared = np.where(rows > 0, rows, 1)
+    means, squares = z.T @ seen / shared, (z**2).T @ seen / shared  # [i, j]: of latent i where j is active too
+    variances = squares - means**2
+    moves = variances > SMALLEST_EIGENVALUE**2
+    both = moves & moves.T & (rows >= FEWEST_ROWS)
+    matrix = np.where(both, z.T @ z / shared - means * means.T, 0)
+    matrix /= np.sqrt(np.where(both, variances * variances.T, 1))
+    np.fill_diagonal(matrix, 1)
+    judged = rows[both & ~np.eye(len(rows), dtype=bool)]
+    return _lifted(matrix), int(judged.min(initial=len(z)))
+
+
+def _mean(z: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    return (z * seen).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+
+
+def _spread(z: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Standard deviation where seen; infinite for a constant, whatever its rounding error."""
+    spread = np.sqrt(_mean((z - _mean(z, seen)) ** 2, seen))
+    size = np.abs(z * seen).max(axis=0)
+    return np.where(spread > 1e-12 * size, spread, np.inf)
+
+
+def _lifted(matrix: np.ndarray) -> np.ndarray:
+    """The same correlations, or the nearest that are clearly positive definite."""
+    values, vectors = np.linalg.eigh(matrix)
+    if values[0] >= SMALLEST_EIGENVALUE:
+        return matrix
+    lifted = (vectors * np.maximum(values, SMALLEST_EIGENVALUE)) @ vectors.T
+    scale = np.sqrt(np.diag(lifted))
+    return lifted / np.outer(scale, scale)
+
+
+def _rows_with(correlations: np.ndarray, rows: int) -> np.ndarray:
+    """As many rows with exactly these sample correlations: all that a Fisher-z test sees of data."""
+    noise = seeds.numpy_generator(0, "rows with given correlations").standard_normal((rows, len(correlations)))
+    white = np.linalg.qr(noise - noise.mean(axis=0))[0]
+    return white @ np.linalg.cholesky(correlations).T
+
+
+# ---- graphs ----------------------------------------------------------------------------------------------
+
+
+def _package(module: str) -> Any:
+    try:
+        return import_module(f"causallearn.{module}")
+    except ImportError as error:
+        sentence = "Causal graphs must have the package causal-learn; install noumena[graphs]. Got an ImportError."
+        raise checks.InputError(sentence) from error
+
+
+def _boolean(marks: np.ndarray) -> np.ndarray:
+    """causal-learn has −1 at the tail and 1 at the head of an edge; two heads, a conflict, are read as undirected."""
+    return np.asarray((marks == -1) & (marks.T != 0) | (marks == 1) & (marks.T == 1))
+
+
+def _mask(active: Any, shape: tuple[int, ...]) -> np.ndarray:
+    mask = np.asarray(active.detach().cpu() if hasattr(active, "detach") else active)
+    fits = mask.dtype == bool and mask.shape == shape
+    checks.require(fits, f"active must be boolean, of the shape {shape} of z.", f"{mask.dtype} of shape {mask.shape}")
+    return mask
+
+
+def _square(graph: Any, name: str) -> np.ndarray:
+    edges = checks.table(graph, name) != 0
+    fits = edges.shape[0] == edges.shape[1] and not np.diag(edges).any()
+    checks.require(fits, f"{name} must be a square array without loops.", f"shape {edges.shape}")
+    return edges
+
+
+def _acyclic(edges: np.ndarray) -> bool:
+    left = edges
+    while len(left) and not (free := ~left.any(axis=0)).all():
+        if not free.any():
+            return False
+        left = left[~free][:, ~free]
+    return True
+
+
+def _permuted(graph: np.ndarray, permutation: Any) -> np.ndarray:
+    """A graph in another order; a node without a counterpart has no edges."""
+    order = np.asarray(permutation).astype(int)
+    used = order[order >= 0]
+    known = order.ndim == 1 and len(set(used.tolist())) == len(used) and bool((order < len(graph)).all())
+    checks.require(known, f"permutation must name different nodes among 0 to {len(graph) - 1}, or −1.", order.tolist())
+    there = np.outer(order >= 0, order >= 0)
+    return graph[np.ix_(order, order)] & there
