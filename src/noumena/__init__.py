@@ -11,7 +11,23 @@ if TYPE_CHECKING:
     from noumena.ambiguity import Alignment, Ambiguity, align
     from noumena.checks import DivergenceError, InputError
     from noumena.derivatives import differentiate, jacobian
-    from noumena.estimators import VAE, Autoencoder, BetaVAE, Flow, SlotAutoencoder, Training, load, save
+    from noumena.estimators import (
+        MFCVAE,
+        VAE,
+        Autoencoder,
+        BetaVAE,
+        DegenerateGaussians,
+        DegenerateMixture,
+        Flow,
+        SlotAutoencoder,
+        SparseComponents,
+        SparseFlow,
+        Training,
+        VaDE,
+        iVAE,
+        load,
+        save,
+    )
     from noumena.guarantees import Certificate, Reading, Witness, certify
     from noumena.guarantees.degenerate import degenerate_ladder
     from noumena.guarantees.mechanisms import mechanisms
@@ -44,9 +60,16 @@ _HOMES = {
     "Autoencoder": "estimators",
     "BetaVAE": "estimators",
     "Flow": "estimators",
+    "MFCVAE": "estimators",
     "SlotAutoencoder": "estimators",
     "Training": "estimators",
+    "SparseComponents": "estimators",
+    "DegenerateMixture": "estimators",
+    "DegenerateGaussians": "estimators",
+    "SparseFlow": "estimators",
     "VAE": "estimators",
+    "VaDE": "estimators",
+    "iVAE": "estimators",
     "load": "estimators",
     "save": "estimators",
     "Certificate": "guarantees",
@@ -73,6 +96,7 @@ _HOMES = {
 _ROOMS = ("guarantees", "metrics", "nets", "penalties", "studies", "worlds")
 
 __all__ = [
+    "MFCVAE",
     "MLP",
     "VAE",
     "Alignment",
@@ -81,6 +105,8 @@ __all__ = [
     "BetaVAE",
     "Certificate",
     "CompositionalContrast",
+    "DegenerateGaussians",
+    "DegenerateMixture",
     "DependencySparsity",
     "DivergenceError",
     "Flow",
@@ -95,14 +121,18 @@ __all__ = [
     "Penalty",
     "Reading",
     "SlotAutoencoder",
+    "SparseComponents",
+    "SparseFlow",
     "Structure",
     "Training",
+    "VaDE",
     "Witness",
     "align",
     "certify",
     "degenerate_ladder",
     "differentiate",
     "guarantees",
+    "iVAE",
     "jacobian",
     "load",
     "mechanisms",

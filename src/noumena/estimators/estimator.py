@@ -86,6 +86,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     standardise: bool
     training: Training | None
     random_state: Any
+    _learned: tuple[str, ...] = ()
+    """Further attributes, of plain numbers, names and lists, that a fit leaves and a file keeps."""
 
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         raise NotImplementedError
@@ -102,6 +104,14 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             repr(self.penalty),
         )
 
+    def _table(self, x: Any) -> np.ndarray:
+        """Checked observations."""
+        return checks.table(x, "x", min_rows=2, varying=True)
+
+    def _beside(self, y: Any, rows: int) -> np.ndarray | None:
+        """Columns, made of ``y``, that the models see beside the observations; none by default."""
+        return None
+
     # ---- scikit-learn's verbs ----------------------------------------------------------------------------
 
     def fit(self, x: Any, y: Any = None):
@@ -110,7 +120,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         training = Training() if self.training is None else self.training
         training.check()
         device = training.torch_device()
-        array = checks.table(x, "x", min_rows=2, varying=True)
+        array = self._table(x)
         n_latents = checks.count(self._size(array.shape[1]), "n_latents")
         checks.require(
             len(array) >= n_latents, "x must have at least as many rows as latents.",
@@ -119,19 +129,19 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self._compare_columns(x, array, reset=True)
         seed = seeds.seed_of(self.random_state)
         self.seeds_ = [seed + k for k in range(self.n_models)]
-        rows, mean, scale = self._rows(array, training, device)
+        rows, mean, scale = self._rows(array, training, device, self._beside(y, len(array)))
         models = [self._model(s, array.shape[1], mean, scale).to(rows.train) for s in self.seeds_]
-        self._adopt(models, rows, training, self._bound(x, training))
+        self._adopt(models, rows, training, self._bound(x, y, training))
         return self
 
-    def _bound(self, x: Any, training: Training) -> float | None:
+    def _bound(self, x: Any, y: Any, training: Training) -> float | None:
         """What the loss without its penalty may reach: a tolerance above the best of the same models without it."""
         if training.within is None:
             return None
         checks.require(self.penalty is not None, "within must come with a penalty to minimise.", "none")
         twin: Any = clone(self)
         twin.set_params(penalty=None, training=training.changed(suffix="plain", within=None, polish=0))
-        reached = float(np.nanmin(twin.fit(x).objectives_))
+        reached = float(np.nanmin(twin.fit(x, y).objectives_))
         if twin.interrupted_:
             raise KeyboardInterrupt
         checks.require(reached > 0, "within must bound a loss that is positive.", f"{reached:.3g} without the penalty")
@@ -207,7 +217,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     # ---- inside ------------------------------------------------------------------------------------------
 
-    def _rows(self, array: np.ndarray, training: Training, device: torch.device) -> tuple[Rows, Tensor, Tensor]:
+    def _rows(
+        self, array: np.ndarray, training: Training, device: torch.device, beside: np.ndarray | None = None
+    ) -> tuple[Rows, Tensor, Tensor]:
         """Split and standardise. The split depends on the number of rows only, so all seeds share it."""
         x = torch.as_tensor(array, dtype=getattr(torch, training.dtype))
         n = len(x)
@@ -217,7 +229,11 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         mean = kept.mean(dim=0) if self.standardise else x.new_zeros(x.shape[1])
         spread = kept.std(dim=0, correction=0) if self.standardise else x.new_ones(x.shape[1])
         scale = torch.where(spread > 0, spread, torch.ones_like(spread))
-        standard = ((x - mean) / scale).to(device)
+        standard = (x - mean) / scale
+        if beside is not None:
+            array = np.concatenate([array, beside], axis=1)
+            standard = torch.cat([standard, torch.as_tensor(beside).to(standard)], dim=1)
+        standard = standard.to(device)
         train_rows = standard[order[n_held_out:]]
         held_out = standard[order[:n_held_out]] if n_held_out else train_rows
         return Rows(train_rows, held_out, self._fingerprint(array, training)), mean, scale
@@ -240,7 +256,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         validate_data(self, X=frame, reset=reset, skip_check_array=True)
 
     def _through(self, x: Any, verb: str, k: int) -> Any:
-        rows, model = self._ready(x, "x" if verb == "encode" else "z", k)
+        rows, model = self._ready(x, "z" if verb == "decode" else "x", k)
         with torch.no_grad():
             result = getattr(model, verb)(rows)
         return result.to(x.device) if isinstance(x, Tensor) else result.cpu().numpy()

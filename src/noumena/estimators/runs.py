@@ -22,14 +22,17 @@ from sklearn.utils.validation import check_is_fitted
 from noumena import checks, nets, penalties
 from noumena.checks import InputError
 from noumena.estimators.autoencoder import Autoencoder
+from noumena.estimators.conditional import iVAE
 from noumena.estimators.estimator import Codec, Estimator
+from noumena.estimators.facets import MFCVAE
 from noumena.estimators.flow import Flow
 from noumena.estimators.history import History
+from noumena.estimators.mixture_vae import VaDE
 from noumena.estimators.slots import SlotAutoencoder
 from noumena.estimators.training import Training
 from noumena.estimators.vae import VAE, BetaVAE
 
-ESTIMATORS = {c.__name__: c for c in (Autoencoder, VAE, BetaVAE, Flow, SlotAutoencoder)}
+ESTIMATORS = {c.__name__: c for c in (Autoencoder, VAE, BetaVAE, Flow, SlotAutoencoder, VaDE, MFCVAE, iVAE)}
 _OFFERED: list[Any] = [getattr(room, name) for room in (nets, penalties) for name in room.__all__]
 _PARTS: dict[str, Any] = {part.__name__: part for part in _OFFERED if hasattr(part, "__dataclass_fields__")}
 
@@ -52,6 +55,7 @@ def save(model: Estimator, folder: str | Path) -> None:
         "stopped_at": model.stopped_at_.tolist(),
         "diverged": model.diverged_.tolist(),
         "interrupted": model.interrupted_,
+        "learned": {name: _encode(getattr(model, name)) for name in model._learned},
     }
     tensors = {f"{k}.{n}": v.contiguous().cpu() for k, m in enumerate(model.models_) for n, v in m.state_dict().items()}
     tensors["points"] = torch.as_tensor(model.points_)
@@ -80,6 +84,8 @@ def load(folder: str | Path, **parameters: Any) -> Estimator:
     model.terms_ = {k: np.array(v) for k, v in config["terms"].items()}
     model.stopped_at_, model.diverged_ = np.array(config["stopped_at"]), np.array(config["diverged"])
     model.interrupted_ = config["interrupted"]
+    for name in model._learned:
+        setattr(model, name, config["learned"][name])
     model.points_ = tensors["points"].numpy()
     model._n_features_out = model.points_.shape[-1]
     model.models_ = [_module(model, tensors, k) for k in range(len(model.seeds_))]

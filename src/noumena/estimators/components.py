@@ -1,0 +1,299 @@
+"""SparseComponents: latents that are often exactly inactive, unmixed from affine observations by that alone.
+
+``x = A z + c`` where every row of ``z`` has some latents at a fixed value. The directions along which the data are
+sparse are the rows of the unmixing: no independence, no Gaussianity, no labels. The search is that of ``sparse_basis``
+from several deterministic starts, on the rows and on differences of neighbours; of all solutions the one with the
+highest likelihood of independent spikes and slabs is kept, and snapped onto exact zeros where the data have them.
+
+Reference: potentially degenerate Gaussian mixtures (paper 001), Theorem 3.9, for affine ``f``. Renamed: ``ẑ = Wx + b``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from noumena import checks, seeds, threads
+from noumena.estimators.plan import Training
+from noumena.estimators.sparse_basis import SCALES, anneal, neighbour_differences, rotations
+from noumena.estimators.spikes import Spikes, fit_spikes, needed_gain
+
+FLAT = 1e-10
+"""Eigenvalues of the covariance below this, relative to the largest, are rounding."""
+GAP, NOISE_SPREAD = 10.0, 3.0
+"""A noise floor: at least two eigenvalues within a factor of the second, below all others by the first."""
+JUDGED = 4000
+"""Rows on which solutions are compared."""
+PAIRS = 10_000
+"""Differences of neighbours, at most."""
+NARROW, EXACT = 0.02, 1e-7
+"""Spikes narrower than the first are snapped; a zero is exact below the second; both in deviations of the latent."""
+MOSTLY = 0.9
+"""Share of a spike that must turn out exact for a component to be snapped."""
+HELD = 20
+"""Rows per direction that a snapped component rests on."""
+
+
+class SparseComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Affine unmixing by sparsity: ``transform(x)`` is zero where a latent is inactive.
+
+    ``n_components=None`` finds the rank of the data, above a flat floor of noise if there is one; fewer components than
+    columns are sought in the leading principal subspace. ``offset=False`` says that inactive latents sit at zero in
+    ``x`` itself. ``n_restarts`` starts are descended in one batch, for the rows and for differences of neighbours.
+
+    After ``fit``: ``components_`` (component, observed) and ``intercept_``, ``ẑ = x @ components_.T + intercept_`` with
+    latents of unit deviation; ``mixing_`` and ``mean_`` back; ``n_components_``. Per component, sparsest first:
+    ``active_share_``, ``gains_`` (nats per row over a Gaussian), ``agreement_`` with the other restarts,
+    ``confidence_``, and ``exact_``, whether it is exactly zero when inactive. ``chosen_`` says where the solution came
+    from; ``objective_`` (the higher the better) and ``restart_objectives_``.
+
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.normal(size=(2000, 3)) * (rng.random((2000, 3)) < 0.5)
+    >>> model = SparseComponents().fit(z @ [[1.0, 2, 0], [0, 1, 3], [1, 0, 1]])
+    >>> model.exact_.tolist(), (model.transform(z @ [[1.0, 2, 0], [0, 1, 3], [1, 0, 1]]) == 0).sum() == (z == 0).sum()
+    ([True, True, True], np.True_)
+    """
+
+    n_features_in_: int
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_restarts: int = 2,
+        offset: bool = True,
+        max_iter: int = 100,
+        device: str = "cpu",
+        random_state: Any = 0,
+    ):
+        self.n_components = n_components
+        self.n_restarts = n_restarts
+        self.offset = offset
+        self.max_iter = max_iter
+        self.device = device
+        self.random_state = random_state
+
+    # ---- scikit-learn's verbs ----------------------------------------------------------------------------
+
+    def fit(self, x: Any, y: Any = None):
+        """Find the sparse directions of ``x`` (batch, observed); ``y`` is ignored."""
+        array = checks.table(x, "x", min_rows=2)
+        checks.count(self.n_restarts, "n_restarts")
+        checks.count(self.max_iter, "max_iter")
+        device = Training(device=self.device).torch_device()
+        self._compare_columns(x, array, reset=True)
+        white = _whiten(array, self.n_components, centre=bool(self.offset))
+        self.n_components_ = self._n_features_out = white.directions.shape[1]
+        with threads.for_work(4.0 * len(array) * self.n_components_**2 * self.n_restarts):
+            rows = torch.as_tensor((array - white.mean) @ white.directions, device=device)
+            solutions = self._solutions(rows.float())
+            self._adopt(white, rows, solutions)
+        return self
+
+    def transform(self, x: Any) -> Any:
+        """Latents ``ẑ``; those of exactly sparse components are exactly zero when inactive."""
+        check_is_fitted(self)
+        array = checks.table(x, "x")
+        self._compare_columns(x, array, reset=False)
+        z = array.astype(np.float64) @ self.components_.T + self.intercept_
+        return np.where(self.exact_ & (np.abs(z) < EXACT), 0.0, z)
+
+    def inverse_transform(self, z: Any) -> np.ndarray:
+        """Observations of latents; exact up to what lies outside the subspace of the components."""
+        check_is_fitted(self)
+        array = checks.table(z, "z")
+        matches = array.shape[1] == self.n_components_
+        checks.require(matches, f"z must have {self.n_components_} columns.", f"{array.shape[1]}")
+        return (array - self.intercept_ - self.mean_ @ self.components_.T) @ self.mixing_.T + self.mean_
+
+    def active(self, x: Any) -> np.ndarray:
+        """Which latents of which rows are active: those that more likely belong to the slab than to the spike."""
+        return self._spikes.inactive(torch.as_tensor(self.transform(x))).numpy() < 0.5
+
+    def score(self, x: Any, y: Any = None) -> float:
+        """Mean log-density of rows, within the subspace of the components, if latents were independent."""
+        density = self._spikes.log_density(torch.as_tensor(self.transform(x))).sum(dim=1).mean()
+        return float(density) + np.linalg.slogdet(self.components_ @ self.components_.T).logabsdet / 2
+
+    def _compare_columns(self, x: Any, array: np.ndarray, *, reset: bool) -> None:
+        frame: Any = x if hasattr(x, "columns") else array
+        validate_data(self, X=frame, reset=reset, skip_check_array=True)
+
+    # ---- the search --------------------------------------------------------------------------------------
+
+    def _solutions(self, rows: Tensor) -> list[tuple[str, Tensor]]:
+        """Bases of every start after every scale, with the words for where they came from."""
+        starts = self._starts(rows)
+        ones = rows.new_ones(len(rows), 1)
+        views: list[tuple[str, Tensor, Tensor, Sequence[float], Tensor | None]] = [
+            ("rows", rows, ones if self.offset else 0 * ones, SCALES, None)
+        ]
+        if len(rows) > 2 * rows.shape[1]:
+            pairs = neighbour_differences(rows, most=PAIRS).double()
+            deviations, axes = torch.linalg.eigh(pairs.T @ pairs / len(pairs))
+            if bool(deviations[0] > FLAT * deviations[-1]):
+                back = axes / deviations.sqrt()
+                view = (pairs @ back).float()
+                views.append(("differences of neighbours", view, view.new_zeros(len(view), 1), SCALES[:3], back))
+        found = []
+        for name, view, last, scales, back in views:
+            W = rotations(view, starts)
+            bases = torch.cat([W, W.new_zeros(*W.shape[:2], 1)], dim=-1)
+            extended = torch.cat([view, last], dim=1)
+            path = anneal(extended, bases, scales, iterations=self.max_iter, offsets=bool(last.any()))
+            for scale, solution in zip(scales, path, strict=True):
+                W = solution[..., :-1].double()
+                W = W if back is None else W @ back.T
+                found.append((f"{name} at scale {scale:g}", W / W.norm(dim=-1, keepdim=True)))
+        return found
+
+    def _starts(self, rows: Tensor) -> Tensor:
+        r, seed = rows.shape[1], seeds.seed_of(self.random_state)
+        drawn = [
+            torch.linalg.qr(torch.randn(r, r, generator=seeds.generator(seed, "sparse start", k))).Q
+            for k in range(self.n_restarts)
+        ]
+        return torch.stack(drawn).to(rows)
+
+    def _adopt(self, white: _White, rows: Tensor, solutions: list[tuple[str, Tensor]]) -> None:
+        """Keep the likeliest solution, snap it, and say how sure it is."""
+        judged = _some(rows).float()
+        values = np.array([[_likelihood(judged, W.float()) for W in bases] for _, bases in solutions])
+        stage, restart = (int(i) for i in np.unravel_index(int(values.argmax()), values.shape))
+        origin, bases = solutions[stage]
+        W, exact, places = _snapped(rows, bases[restart])
+        spikes = fit_spikes(_some(rows) @ W.T)
+        self._refuse(spikes, rows)
+        order = spikes.gain.argsort(descending=True)
+        W, exact, spikes = W[order], exact[order], spikes.chosen(order)
+        places = torch.where(exact, places[order], spikes.place) if self.offset else torch.zeros_like(places)
+        self.components_ = (W @ torch.as_tensor(white.directions, device=W.device).T).cpu().numpy()
+        self.mixing_ = white.back @ np.linalg.inv(W.cpu().numpy())
+        self.mean_ = white.mean
+        self.intercept_ = -white.mean @ self.components_.T - places.cpu().numpy()
+        self.exact_ = exact.cpu().numpy()
+        self.agreement_ = _agreement(W, torch.cat([b for name, b in solutions if name == origin]), restart)
+        self.chosen_ = f"{origin}, start {restart} of {self.n_restarts}"
+        self.objective_ = float(values[stage, restart])
+        self.restart_objectives_ = values.max(axis=0)
+        self._report(spikes, _some(rows) @ W.T, places)
+
+    def _report(self, spikes: Spikes, y: Tensor, places: Tensor) -> None:
+        self.active_share_ = (1 - spikes.share).cpu().numpy()
+        self.gains_ = spikes.gain.cpu().numpy()
+        sparse = spikes.sparse(y.shape[1]).cpu().numpy()
+        self.confidence_ = np.where(sparse, spikes.certainty(y).cpu().numpy() * self.agreement_, 0.0)
+        self._spikes = spikes.moved(-places)
+        if not sparse.all():
+            warnings.warn(
+                f"{int((~sparse).sum())} of {len(sparse)} components are not sparse and have confidence 0: "
+                f"numbers {', '.join(map(str, np.flatnonzero(~sparse)[:5]))}.",
+                stacklevel=4,
+            )
+
+    def _refuse(self, spikes: Spikes, rows: Tensor) -> None:
+        """Say that nothing is sparse, instead of inventing directions."""
+        needed = needed_gain(spikes.rows, rows.shape[1])
+        best, sparse = float(spikes.gain.max()), spikes.sparse(rows.shape[1])
+        if not bool(sparse.any()):
+            raise checks.InputError(
+                f"x must be sparse along some direction. Got data with no sparse direction found (the best gains "
+                f"{best:.2g} nats per row over a Gaussian; {needed:.2g} and a narrow spike are needed)."
+            )
+
+
+@dataclass(frozen=True)
+class _White:
+    """What makes rows white, ``(x − mean) @ directions``, and what undoes it."""
+
+    mean: np.ndarray
+    directions: np.ndarray
+    back: np.ndarray
+
+
+def _whiten(x: np.ndarray, n_components: int | None, *, centre: bool) -> _White:
+    x = x.astype(np.float64)
+    spread = np.where(np.ptp(x, axis=0) > 0, x.std(axis=0), 0)
+    checks.require(bool((spread > 0).any()), "x must vary.", "columns that are all constant")
+    mean = x.mean(axis=0) if centre else np.zeros(x.shape[1])
+    unit = np.where(spread > 0, spread, 1)
+    scaled = np.where(spread > 0, (x - mean) / unit, 0)
+    eigenvalues, axes = np.linalg.eigh(scaled.T @ scaled / len(x))
+    eigenvalues, axes = eigenvalues[::-1], axes[:, ::-1]
+    rank = int((eigenvalues > FLAT * eigenvalues[0]).sum())
+    wanted = rank if n_components is None else checks.count(n_components, "n_components")
+    if n_components is None:
+        own = np.linalg.svd((x - mean) / np.sqrt(len(x)), compute_uv=False) ** 2  # noise may be flat in its own units
+        wanted = min(_above_noise(eigenvalues[:rank]), _above_noise(own[:rank]))
+    given = f"{len(x)} rows of rank {rank} for {wanted} components"
+    enough = wanted <= rank and wanted < len(x) - 1
+    checks.require(enough, "x must have more rows, and at least as many independent columns, as components.", given)
+    deviations = np.sqrt(eigenvalues[:wanted])
+    return _White(mean, axes[:, :wanted] / deviations / unit[:, None], axes[:, :wanted] * deviations * unit[:, None])
+
+
+def _above_noise(eigenvalues: np.ndarray) -> int:
+    """How many (falling) eigenvalues stand above a flat floor; all when there is none.
+
+    >>> _above_noise(np.array([9.0, 4, 2, 0.01, 0.009])), _above_noise(np.array([9.0, 4, 2, 0.01]))
+    (3, 4)
+    """
+    for kept in range(1, len(eigenvalues) - 1):
+        floor = eigenvalues[kept:]
+        if eigenvalues[kept - 1] > GAP * floor[0] and floor[0] < NOISE_SPREAD * floor[-1]:
+            return kept
+    return len(eigenvalues)
+
+
+def _some(rows: Tensor) -> Tensor:
+    """Evenly chosen rows, enough to compare solutions on."""
+    return rows[:: max(1, len(rows) // JUDGED)]
+
+
+def _likelihood(rows: Tensor, W: Tensor) -> float:
+    """Log-likelihood of rows under independent spikes and slabs, per row, above that of a white Gaussian."""
+    return float(fit_spikes(rows @ W.T, iterations=20).gain.sum() + torch.linalg.slogdet(W).logabsdet)
+
+
+def _snapped(rows: Tensor, W: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Components refitted to the hyperplanes of their inactive rows, which of them are exact, and where they lie."""
+    spikes = fit_spikes(_some(rows) @ W.T)
+    refined, exact, places = W.clone(), torch.zeros_like(spikes.place, dtype=torch.bool), spikes.place.clone()
+    for i in torch.nonzero(spikes.width < NARROW).flatten().tolist():
+        w, place = _hyperplane(rows, W[i], spikes.place[i], 3 * spikes.width[i])
+        zero = ((rows @ w - place).abs() < EXACT).double().mean()
+        if bool(zero > MOSTLY * spikes.share[i]):
+            refined[i], exact[i], places[i] = w, True, place
+    if bool(torch.linalg.matrix_rank(refined) < len(W)):
+        return W, torch.zeros_like(exact), spikes.place
+    return refined, exact, places
+
+
+def _hyperplane(rows: Tensor, w: Tensor, place: Tensor, within: Tensor) -> tuple[Tensor, Tensor]:
+    """The hyperplane ``w·x = place`` fitted to the rows near it, which are chosen ever nearer."""
+    for _ in range(4):
+        near = rows[(rows @ w - place).abs() <= within]
+        if len(near) <= rows.shape[1] + 1:
+            break
+        inside = near[:: max(1, len(near) // (HELD * (rows.shape[1] + 1)))]
+        centre = inside.mean(dim=0)
+        w = torch.linalg.eigh((inside - centre).T @ (inside - centre)).eigenvectors[:, 0]
+        place = centre @ w
+        within = (5 * (near @ w - place).abs().median()).clamp_min(1e-12)
+    return w, place
+
+
+def _agreement(W: Tensor, others: Tensor, restart: int) -> np.ndarray:
+    """For each component the mean over other restarts of its largest correlation with theirs; 1 without any."""
+    rest = [k for k in range(len(others)) if k != restart]
+    if not rest:
+        return np.ones(len(W))
+    return (others[rest] @ W.T).abs().amax(dim=1).mean(dim=0).clamp(max=1).cpu().numpy()

@@ -1,0 +1,253 @@
+"""A variational autoencoder that is told a label or other variables ``u`` of every row: the iVAE, a baseline.
+
+Model: ``z | u ~ N(μ(u), diag σ²(u))``, ``x = f(z)`` with noise. Given ``u`` the latents are independent and their law
+changes with it, which is what identifies them. Objective (minimised), per row:
+``‖x − f(z)‖² + β·KL(q(z|x) ‖ p(z|u)) + penalty(f, z)``, ``z`` drawn from the posterior. Models are trained on the
+columns ``[x | u]``, ``u`` as indicators of its labels or standardised.
+
+Reference: *Variational autoencoders and nonlinear ICA: a unifying framework* (iVAE). Renamed: ``λ(u)`` are the mean and
+log-variance of the prior; ``β/2`` is the noise variance of an observation, as in ``VAE``.
+
+**Deviations.** The encoder sees ``x`` alone, so that ``transform(x)`` needs no ``u``: where ``f`` is injective and
+noise small, ``x`` says all about ``z`` that there is. ``encode_u=True`` is the published encoder, ``q(z|x, u)``, and
+makes ``u`` part of ``transform``. The prior's mean depends on ``u`` as well as its variance. Log-variances are bounded
+by ``WIDEST`` either way, smoothly. Nothing fixes the scale of the latents, so penalties that need one are refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from noumena import checks, seeds
+from noumena.estimators.estimator import Builder, Codec, Estimator, need_scale, network
+from noumena.estimators.training import Training
+from noumena.estimators.vae import IN_USE
+from noumena.nets import MLP
+from noumena.penalties import Penalty
+
+WIDEST = 8.0
+"""Bound of the prior's log-variances, either way."""
+
+
+def kl_between_normals(
+    mean: Float[Tensor, "batch latent"],
+    log_variance: Float[Tensor, "batch latent"],
+    prior_mean: Float[Tensor, "batch latent"],
+    prior_log_variance: Float[Tensor, "batch latent"],
+) -> Float[Tensor, " batch"]:
+    """``KL(N(m, v) ‖ N(μ, σ²))`` summed over latents; zero iff the two are equal, blind to a common shift.
+
+    >>> kl_between_normals(torch.tensor([[3.0]]), torch.zeros(1, 1), torch.ones(1, 1), torch.zeros(1, 1))
+    tensor([2.])
+    """
+    gap = log_variance - prior_log_variance
+    apart = (mean - prior_mean).square() * (-prior_log_variance).exp()
+    return 0.5 * (apart + gap.exp() - 1 - gap).sum(dim=-1)
+
+
+class ConditionalObjective(Codec):
+    """``reconstruction + β·KL + penalty`` on rows ``[x | u]``."""
+
+    beta = 0.01
+    penalty: Penalty | None = None
+    encode_u = False
+
+    def __init__(
+        self, encoder: nn.Module, decoder: nn.Module, prior: nn.Module, mean: Tensor, scale: Tensor, *, n_latents: int
+    ):
+        super().__init__(encoder, decoder, mean, scale)
+        self.prior, self.n_latents = prior, n_latents
+
+    def code(self, x: Tensor) -> Tensor:
+        """The posterior's mean of standardised rows ``[x | u]``, or of ``x`` alone where the encoder takes no more."""
+        return self._encoded(x)[..., : self.n_latents]
+
+    def encode(self, x: Tensor) -> Tensor:
+        """The same of rows whose observations are in their own units."""
+        return self.code(self.standardised(x))
+
+    def standardised(self, x: Tensor) -> Tensor:
+        """Rows ``[x | u]`` with their observations standardised."""
+        observed, u = x[..., : len(self.mean)], x[..., len(self.mean) :]
+        return torch.cat([(observed - self.mean) / self.scale, u], dim=-1)
+
+    def _encoded(self, x: Tensor) -> Tensor:
+        return self.encoder(x if self.encode_u else x[..., : len(self.mean)])
+
+    def draws(self, rows: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """Standard normal noise for the posterior, and the penalty's own draws."""
+        noise = {"noise": torch.randn(rows, self.n_latents, generator=generator)}
+        return noise | ({} if self.penalty is None else self.penalty.draws(rows, self.n_latents, generator))
+
+    def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
+        """Loss and terms on a batch of standardised rows ``[x | u]``."""
+        observed, u = x[..., : len(self.mean)], x[..., len(self.mean) :]
+        mean, log_variance = self._encoded(x).chunk(2, dim=-1)
+        prior_mean, width = self.prior(u).chunk(2, dim=-1)
+        z = mean + draws["noise"] * (log_variance / 2).exp()
+        terms = {
+            "reconstruction": (self.decoder(z) - observed).square().sum(dim=-1).mean(),
+            "kl": kl_between_normals(mean, log_variance, prior_mean, WIDEST * (width / WIDEST).tanh()).mean(),
+            "active": (mean.var(dim=0, correction=0) > IN_USE * log_variance.exp().mean(dim=0)).to(x).sum(),
+        }
+        loss = terms["reconstruction"] + self.beta * terms["kl"]
+        if self.penalty is not None:
+            terms["penalty"] = self.penalty(self.decoder, z, progress, draws)
+            loss = loss + terms["penalty"]
+        return loss, terms
+
+
+class iVAE(Estimator):
+    """A variational autoencoder whose prior depends on ``u``: ``fit(x, u)``.
+
+    ``u`` is a vector of labels, numbers or names, or a table (batch, dim) of other variables. Parameters:
+    ``n_latents``; ``encode_u``, whether the encoder sees ``u`` too (as published), which ``transform(x, u)`` then
+    needs; ``encoder``, ``decoder`` and ``prior`` are builders, of which the encoder and the prior are asked for twice
+    the latents (the prior is a table of the labels by default, and an MLP of other variables); ``beta``, the weight of
+    the KL term against the summed squared error; ``penalty``; ``standardise`` the observations; ``n_models`` seeds in
+    one program; ``training``; ``random_state``.
+
+    After ``fit``, beside what every estimator has: ``labels_``, the labels in the order of the prior's table, or
+    ``auxiliary_``, the (mean, spread) of every variable; the other is ``None``.
+    """
+
+    labels_: list[Any] | None
+    auxiliary_: list[list[float]] | None
+    _learned = ("labels_", "auxiliary_")
+
+    def __init__(
+        self,
+        n_latents: int = 2,
+        *,
+        encode_u: bool = False,
+        encoder: Builder | None = None,
+        decoder: Builder | None = None,
+        prior: Builder | None = None,
+        beta: float = 0.01,
+        penalty: Penalty | None = None,
+        standardise: bool = True,
+        n_models: int = 1,
+        training: Training | None = None,
+        random_state: Any = None,
+    ):
+        self.n_latents = n_latents
+        self.encode_u = encode_u
+        self.encoder = encoder
+        self.decoder = decoder
+        self.prior = prior
+        self.beta = beta
+        self.penalty = penalty
+        self.standardise = standardise
+        self.n_models = n_models
+        self.training = training
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def fit(self, x: Any, y: Any = None):
+        """Train ``n_models`` seeds on ``x`` (batch, observed) and its ``u``, given as ``y``, and keep the best."""
+        return super().fit(x, y)
+
+    def transform(self, x: Any, u: Any = None) -> Any:
+        """Latents ``ẑ`` of the best model; ``u`` is needed, and used, only with ``encode_u=True``."""
+        check_is_fitted(self)
+        return self._seen(x, u, self.best_)
+
+    def transform_all(self, x: Any, u: Any = None) -> np.ndarray:
+        """Latents of every model, (model, batch, latent)."""
+        check_is_fitted(self)
+        return np.stack([np.asarray(self._seen(x, u, k)) for k in range(len(self.models_))])
+
+    def fit_transform(self, x: Any, y: Any = None, **fit_params: Any) -> Any:
+        """The latents of the rows of a fit, which come with their ``u``."""
+        return self.fit(x, y, **fit_params).transform(x, y if self.encode_u else None)
+
+    def score(self, x: Any, y: Any = None) -> float:
+        """Minus the objective of the best model on ``x`` and its ``u``: higher is better."""
+        check_is_fitted(self)
+        rows, model = self._ready(x, "x", self.best_)
+        rows = self._joined(rows, y)
+        draws = {k: v.to(rows) for k, v in model.draws(len(rows), seeds.generator(0, "held-out draws")).items()}
+        with torch.no_grad():
+            return -float(model(model.standardised(rows), draws, 1.0)[0])  # type: ignore[operator]
+
+    # ---- inside ------------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        super()._check()
+        checks.number(self.beta, "beta", minimum=0)
+        need_scale(self.penalty, False, "use VAE or VaDE, whose latents have a fixed one")
+
+    def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
+        known = self.labels_ if self.auxiliary_ is None else self.auxiliary_
+        n_auxiliary, n_outputs = len(known or ()), 2 * self.n_latents
+        encoder = network(self.encoder, "encoder", n_observed + n_auxiliary * bool(self.encode_u), n_outputs)
+        decoder = network(self.decoder, "decoder", self.n_latents, n_observed)
+        default = MLP(hidden=()) if self.auxiliary_ is None else MLP()
+        prior = network(self.prior or default, "prior", n_auxiliary, n_outputs)
+        objective = ConditionalObjective(encoder, decoder, prior, mean, scale, n_latents=self.n_latents)
+        objective.beta, objective.penalty, objective.encode_u = self.beta, self.penalty, bool(self.encode_u)
+        return objective
+
+    def _beside(self, y: Any, rows: int) -> np.ndarray:
+        """Learn what ``u`` is made of; its columns."""
+        u = _plain(y, rows)
+        self.labels_ = self.auxiliary_ = None
+        if u.ndim == 1:
+            labels = np.unique(u)
+            few = 2 * len(labels) <= rows
+            given = f"{len(labels)} labels in {rows} rows; give a table (batch, 1) for a continuous variable"
+            checks.require(few, "A vector u must hold labels that repeat.", given)
+            self.labels_ = labels.tolist()
+        else:
+            checks.table(u, "u", varying=True)
+            self.auxiliary_ = np.stack([u.mean(axis=0), u.std(axis=0)], axis=1).tolist()
+        return self._columns(u)
+
+    def _columns(self, u: np.ndarray) -> np.ndarray:
+        """``u`` as the models see it: indicators of the labels, or standardised variables."""
+        if self.auxiliary_ is None:
+            checks.require(u.ndim == 1, "u must be a vector of labels, as in fit.", f"shape {u.shape}")
+            unknown = sorted(set(u.tolist()) - set(self.labels_ or ()), key=str)
+            checks.require(not unknown, f"u must hold labels that fit has seen, {self.labels_}.", f"{unknown}")
+            return (u[:, None] == np.array(self.labels_)).astype(np.float64)
+        right = u.ndim == 2 and u.shape[1] == len(self.auxiliary_)
+        checks.require(right, f"u must be a table of {len(self.auxiliary_)} columns, as in fit.", f"shape {u.shape}")
+        mean, spread = np.array(self.auxiliary_).T
+        return (u - mean) / spread
+
+    def _joined(self, rows: Tensor, u: Any) -> Tensor:
+        """Rows ``[x | u]``."""
+        return torch.cat([rows, torch.as_tensor(self._columns(_plain(u, len(rows)))).to(rows)], dim=1)
+
+    def _seen(self, x: Any, u: Any, k: int) -> Any:
+        """Latents of the k-th model."""
+        rows, model = self._ready(x, "x", k)
+        rows = self._joined(rows, u) if self.encode_u else rows
+        with torch.no_grad():
+            result = model.encode(rows)
+        return result.to(x.device) if isinstance(x, Tensor) else result.cpu().numpy()
+
+
+def _plain(u: Any, rows: int) -> np.ndarray:
+    """``u`` as an array of one or two axes with as many rows as the observations."""
+    must = "u must come with x here: iVAE requires y to be passed, but the target y is None."
+    checks.require(u is not None, must, "x alone")
+    array = u.detach().cpu().numpy() if isinstance(u, Tensor) else np.asarray(u)
+    axes = array.ndim in (1, 2)
+    checks.require(axes, "u must be a vector of labels or a table (batch, dim).", f"shape {array.shape}")
+    checks.require(len(array) == rows, f"u must have {rows} rows, as many as x.", f"{len(array)}")
+    if array.ndim == 2:
+        return checks.table(array, "u")
+    missing = array.dtype.kind == "f" and not bool(np.isfinite(array).all())
+    checks.require(not missing, "Labels u must be finite numbers or names.", "a NaN or inf entry")
+    return array.astype(str) if array.dtype.kind == "O" else array

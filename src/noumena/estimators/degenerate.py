@@ -1,0 +1,273 @@
+"""Potentially degenerate Gaussian mixtures behind a piecewise affine mixing, in two stages.
+
+Stage 1 undoes the mixing up to an affine map; stage 2 finds the affine map under which most latents are most often
+zero. The latents then live on subspaces spanned by axes, one per component of the mixture, and ``mixture_`` describes
+them: ``noumena.degenerate_ladder(model.mixture_)`` reads the theorems off it.
+
+Reference: potentially degenerate Gaussian mixtures (paper 001), Section 4 and Appendix C.
+
+Deviations: by default stage 2 is ``SparseComponents``; ``solver="paper"`` is the published constrained problem. By
+default the nonlinear stage 1 is a ``SparseFlow``, which straightens the code by its sparsity, and is used only where
+it pays (``choice_``): it must rebuild held-out rows about as well as the identity does and give a sparser code. The published hyper-parameters were chosen and training was stopped by the true
+latents; here they choose nothing. A code in which stage 2 finds nothing sparse loses to the other one.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from noumena import checks, seeds
+from noumena.checks import DivergenceError, InputError
+from noumena.estimators.components import SparseComponents
+from noumena.estimators.gaussians import mixture_of_masks
+from noumena.estimators.lagrangian import ConstrainedComponents, as_given
+from noumena.estimators.sparse_flow import SparseFlow
+from noumena.estimators.stages import (
+    ENOUGH,
+    Choice,
+    Criteria,
+    Identity,
+    active,
+    affordable_stage1,
+    choose,
+    code_density,
+    fit_seeds,
+    normality,
+)
+
+STAGES = ("auto", "identity", "flow", "autoencoder")
+SOLVERS = ("sparse", "paper")
+
+
+class ChainedDecoder(nn.Module):
+    """``z ↦ x``: the affine map of stage 2 back to the code, then stage 1's decoder."""
+
+    mixing: Tensor
+    offset: Tensor
+
+    def __init__(self, mixing: Tensor, offset: Tensor, decoder: nn.Module):
+        super().__init__()
+        self.decoder = decoder
+        self.register_buffer("mixing", mixing)
+        self.register_buffer("offset", offset)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Observations of latents, in the precision of the latents."""
+        return self.decoder(z @ self.mixing.T.to(z) + self.offset.to(z))
+
+
+class Refused(InputError):
+    """Stage 2 found nothing sparse in any code of a stage 1."""
+
+
+class _Chain:
+    """A fitted stage 1 with the stage 2 that was fitted to its code, and what held-out rows say of them."""
+
+    def __init__(self, stage1: Any, solver: Any, kept: np.ndarray):
+        fresh: Any = clone(solver)
+        with warnings.catch_warnings(record=True) as self.warned:  # they matter only if this chain is used
+            warnings.simplefilter("always")
+            self.stage1, self.stage2 = stage1, fresh.fit(np.asarray(stage1.transform(kept)))
+
+    def encode(self, x: Any) -> np.ndarray:
+        return np.asarray(self.stage2.transform(np.asarray(self.stage1.transform(x))), dtype=float)
+
+    def decode(self, z: np.ndarray) -> np.ndarray:
+        return np.asarray(self.stage1.inverse_transform(self.stage2.inverse_transform(z)))
+
+    def criteria(self, x: np.ndarray, scale: np.ndarray, threshold: float) -> Criteria:
+        """Judge on rows that neither stage has seen; ``scale`` is the spread of the rows it has."""
+        z = self.encode(x)
+        found = mixture_of_masks(z, threshold=threshold)
+        back = hasattr(self.stage1, "inverse_transform")
+        lost = ((x - self.decode(z)) / scale) ** 2 if back else np.array(np.nan)
+        density = float(code_density(torch.as_tensor(z)))
+        share = float(active(z, threshold).mean())
+        return Criteria(1 - float(lost.mean()), density, share, normality(z, found.masks[found.labels]))
+
+
+class DegenerateMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Latents that are sparse after an affine map of a code: two stages, the first only where it pays.
+
+    Parameters: ``n_latents``, as many as columns if ``None``. ``stage1``: ``"auto"`` compares the identity with
+    ``nonlinear`` and takes the identity unless it is beaten, ``"identity"``, ``"flow"`` (``SparseFlow``),
+    ``"autoencoder"``, or any estimator with ``fit`` and ``transform`` (with ``inverse_transform`` the chain can go
+    back, with ``decoder_`` it has one). ``nonlinear``: the rival of the identity under ``"auto"``, the flow if
+    ``None``; ``published_stage1(n)`` is the paper's. ``solver``: ``"sparse"``,
+    ``"paper"``, or an affine estimator with ``fit``, ``transform`` and ``inverse_transform``. ``n_models`` seeds of
+    stage 1, the one with the lowest held-out density is used. ``margin``: by how much the density must fall for a
+    nonlinear stage 1. ``threshold``: an entry below this share of its latent's root mean square counts as zero.
+    ``held_out``: share of rows that both stages never see and that judge them. ``device``; ``random_state``.
+
+    After ``fit``: ``choice_`` (with its reason and the criteria), ``stage1_``, ``stage2_``, ``criteria_`` of what is
+    used, ``densities_`` of all seeds tried, ``mixture_`` of the latents with the ``masks_`` of
+    its components, ``decoder_``.
+    """
+
+    def __init__(
+        self,
+        n_latents: int | None = None,
+        *,
+        stage1: Any = "auto",
+        nonlinear: Any = None,
+        solver: Any = "sparse",
+        n_models: int = 1,
+        margin: float = 0.02,
+        threshold: float = 0.1,
+        held_out: float = 0.1,
+        device: str = "cpu",
+        random_state: Any = 0,
+    ):
+        self.n_latents = n_latents
+        self.stage1 = stage1
+        self.nonlinear = nonlinear
+        self.solver = solver
+        self.n_models = n_models
+        self.margin = margin
+        self.threshold = threshold
+        self.held_out = held_out
+        self.device = device
+        self.random_state = random_state
+
+    def fit(self, x: Any, y: Any = None):
+        """Fit stage 1, or choose it, then stage 2, on ``x`` (batch, observed); ``y`` is ignored."""
+        array = self._checked(x)
+        seed = seeds.seed_of(self.random_state)
+        kept, held_out = self._split(array)
+        tried: dict[str, tuple[_Chain, Criteria, np.ndarray]] = {}
+        refused: dict[str, Refused] = {}
+        for name, stage1 in self._candidates(array.shape[1]):
+            try:
+                tried[name] = self._best(stage1, kept, held_out, seed)
+            except Refused as error:
+                refused[name] = error
+        self.choice_ = self._decide({name: criteria for name, (_, criteria, _) in tried.items()}, refused)
+        chain, self.criteria_, self.densities_ = tried[self.choice_.chosen]
+        for said in chain.warned:
+            warnings.warn(said.message, stacklevel=2)
+        self.stage1_, self.stage2_ = chain.stage1, chain.stage2
+        z = chain.encode(kept)
+        self._n_features_out = z.shape[1]
+        found = mixture_of_masks(z, threshold=self.threshold)
+        self.mixture_, self.masks_ = found.mixture, found.masks
+        return self
+
+    def transform(self, x: Any) -> Any:
+        """Latents ``ẑ``; a torch tensor in gives one out."""
+        check_is_fitted(self)
+        array = checks.table(x, "x")
+        self._compare_columns(x, array, reset=False)
+        return as_given(x, array, self.stage2_.transform(np.asarray(self.stage1_.transform(array))))
+
+    def inverse_transform(self, z: Any) -> Any:
+        """Observations of latents, back through both stages."""
+        check_is_fitted(self)
+        array, n = checks.table(z, "z"), self._n_features_out
+        checks.require(array.shape[1] == n, f"z must have {n} columns.", f"{array.shape[1]}")
+        self._must_go_back("inverse_transform")
+        return as_given(z, array, self.stage1_.inverse_transform(np.asarray(self.stage2_.inverse_transform(array))))
+
+    @property
+    def decoder_(self) -> ChainedDecoder:
+        """The chain ``z ↦ x`` as a torch module, in the units of the data."""
+        check_is_fitted(self)
+        self._must_go_back("decoder_")
+        offset = np.asarray(self.stage2_.inverse_transform(np.zeros((1, self._n_features_out))))
+        images = np.asarray(self.stage2_.inverse_transform(np.eye(self._n_features_out))) - offset
+        return ChainedDecoder(torch.as_tensor(images.T.copy()), torch.as_tensor(offset[0]), self.stage1_.decoder_)
+
+    # ---- inside ------------------------------------------------------------------------------------------
+
+    def _checked(self, x: Any) -> np.ndarray:
+        if self.n_latents is not None:
+            checks.count(self.n_latents, "n_latents")
+        checks.count(self.n_models, "n_models")
+        checks.number(self.margin, "margin", minimum=0)
+        checks.number(self.threshold, "threshold", minimum=0, maximum=1)
+        checks.number(self.held_out, "held_out", minimum=0.01, maximum=0.9)
+        array = checks.table(x, "x", min_rows=4, varying=True)
+        self._compare_columns(x, array, reset=True)
+        return array
+
+    def _compare_columns(self, x: Any, array: np.ndarray, *, reset: bool) -> None:
+        frame: Any = x if hasattr(x, "columns") else array
+        validate_data(self, X=frame, reset=reset, skip_check_array=True)
+
+    def _split(self, array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows to fit and rows to judge; the split depends on the number of rows only, so all seeds share it."""
+        n = len(array)
+        order = seeds.numpy_generator(0, "held-out rows", n).permutation(n)
+        n_held_out = min(n - 2, max(2, round(self.held_out * n)))
+        return array[order[n_held_out:]], array[order[:n_held_out]]
+
+    def _candidates(self, n_observed: int) -> list[tuple[str, Any]]:
+        """The stages 1 to try, by the names they are chosen under."""
+        given = self.stage1
+        if not isinstance(given, str):
+            return [("nonlinear", _estimator(given, "stage1", STAGES, ("fit", "transform")))]
+        checks.one_of(given, "stage1", STAGES)
+        rival: Any = SparseFlow(self.n_latents, device=self.device)
+        if given == "autoencoder":
+            rival = affordable_stage1(self.n_latents or n_observed, device=self.device)
+        elif self.nonlinear is not None and given == "auto":
+            rival = _estimator(self.nonlinear, "nonlinear", (), ("fit", "transform", "inverse_transform"))
+        named = [("identity", Identity()), ("nonlinear", rival)]
+        return [pair for pair in named if given == "auto" or (pair[0] == "identity") == (given == "identity")]
+
+    def _best(
+        self, stage1: Any, kept: np.ndarray, held_out: np.ndarray, seed: int
+    ) -> tuple[_Chain, Criteria, np.ndarray]:
+        """The chain, over seeds of stage 1, whose held-out density is the lowest; its criteria, and all densities."""
+        solver, chains, refusal = self._solver(seed), [], None
+        for fitted in fit_seeds(stage1, kept, self.n_models, seed):
+            try:
+                chains.append(_Chain(fitted, solver, kept))
+            except InputError as error:
+                refusal = error
+        if refusal is not None and not chains:
+            raise Refused(str(refusal)) from refusal
+        if not chains:
+            raise DivergenceError("Every seed of stage 1 left the finite numbers; lower its learning_rate.")
+        scale = kept.std(axis=0, dtype=float)
+        scale = np.where(scale > 0, scale, 1)
+        judged = [chain.criteria(held_out, scale, self.threshold) for chain in chains]
+        densities = np.array([c.density for c in judged])
+        k = int(densities.argmin())
+        return chains[k], judged[k], densities
+
+    def _solver(self, seed: int) -> Any:
+        if not isinstance(self.solver, str):
+            return _estimator(self.solver, "solver", SOLVERS, ("fit", "transform", "inverse_transform"))
+        kind = SparseComponents if checks.one_of(self.solver, "solver", SOLVERS) == "sparse" else ConstrainedComponents
+        return kind(self.n_latents, device=self.device, random_state=seed)
+
+    def _decide(self, judged: dict[str, Criteria], refused: dict[str, Refused]) -> Choice:
+        if len(judged) == 2:
+            return choose(judged["identity"], judged["nonlinear"], margin=self.margin)
+        if not judged or ("identity" in refused and not judged["nonlinear"].explained >= ENOUGH):
+            raise next(iter(refused.values()))
+        (name,) = judged
+        title = "The identity" if name == "identity" else "The nonlinear stage 1"
+        said = [f"of the other's code stage 2 said: {error}" for error in refused.values()]
+        return Choice(
+            name, f"{title}: {(said or ['it was asked for.'])[0]}", judged.get("identity"), judged.get("nonlinear")
+        )
+
+    def _must_go_back(self, way: str) -> None:
+        kind = type(self.stage1_).__name__
+        checks.require(hasattr(self.stage1_, way), f"stage1 must have {way} to come back to observations.", f"a {kind}")
+
+
+def _estimator(given: Any, name: str, words: tuple[str, ...], verbs: tuple[str, ...]) -> Any:
+    """An estimator that can do what is needed, and be cloned."""
+    able = all(callable(getattr(given, verb, None)) for verb in (*verbs, "get_params"))
+    allowed = f"one of {', '.join(words)} or an estimator" if words else "an estimator"
+    checks.require(able, f"{name} must be {allowed} with {', '.join(verbs)} and get_params.", repr(given))
+    return given

@@ -1,0 +1,299 @@
+"""Variational autoencoders whose latents follow a Gaussian mixture: clusters, and a law that can be certified.
+
+Model: cluster ``c ~ π``, ``z | c ~ N(μ_c, diag σ²_c)``, ``x = f(z)`` with noise. Objective (minimised), per row:
+``‖x − f(z)‖² + β·(Σ_c γ_c·KL(q(z|x) ‖ N_c) + KL(γ ‖ π)) + penalty(f, z)``, ``γ_c = q(c|x) = p(c|z)`` at the one ``z``
+that is drawn from the posterior. First an autoencoder is trained by the same loop, then scikit-learn's
+``GaussianMixture`` is fitted to its codes, and from there the whole objective is minimised.
+
+Reference: *Variational deep embedding: an unsupervised and generative approach to clustering* (VaDE); mixture priors
+(paper 003). Renamed: ``γ`` are ``responsibilities``; ``β/2`` is the noise variance of an observation, as in ``VAE``.
+
+**Deviations.** The mixture has mean 0 and variance 1 in every latent, and no cluster's variance falls below a floor
+(see ``mixture_prior``); with one cluster the model is therefore the ``VAE``. Pre-training keeps the codes at mean 0
+and variance 1 over a batch and learns the posterior's variance along, by the ``VAE``'s objective, where the paper has
+stacked autoencoders without noise: a variance that was never trained would blur the clusters in the first steps after.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from noumena import checks, seeds
+from noumena.estimators.estimator import Builder, Codec, Estimator, network
+from noumena.estimators.mixture_prior import (
+    Components,
+    MixturePrior,
+    best_log_responsibilities,
+    kl_to_components,
+    kl_to_mixture,
+    log_responsibilities,
+)
+from noumena.estimators.training import Rows, Training, train
+from noumena.estimators.vae import IN_USE, kl_to_standard_normal
+from noumena.penalties import Penalty
+from noumena.worlds.mixtures import Mixture
+
+MOST_ROWS = 20_000
+"""Codes that the first mixture is fitted to."""
+BETA = {"gaussian": 0.01, "bernoulli": 1.0}
+"""Weight of the KL term where none is given: a noise variance of 0.005, and one nat per nat."""
+
+
+class MixtureObjective(Codec):
+    """``reconstruction + β·KL + penalty``, the latents in consecutive facets, each with a mixture of its own."""
+
+    centre: Tensor
+    spread: Tensor
+    beta = 0.01
+    penalty: Penalty | None = None
+    bernoulli = False
+    pretraining = False
+
+    def __init__(
+        self, encoder: nn.Module, decoder: nn.Module, mean: Tensor, scale: Tensor, facets: tuple[tuple[int, int], ...]
+    ):
+        super().__init__(encoder, decoder, mean, scale)
+        self.sizes = [latents for latents, _ in facets]
+        self.n_latents = sum(self.sizes)
+        self.priors = nn.ModuleList(MixturePrior(*facet) for facet in facets)
+        self.register_buffer("centre", torch.zeros(self.n_latents))
+        self.register_buffer("spread", torch.ones(self.n_latents))
+
+    def code(self, x: Tensor) -> Tensor:
+        """The posterior's mean."""
+        return self.posterior(x)[0]
+
+    def posterior(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and log-variance of the latents of standardised observations."""
+        h, log_variance = self.encoder(x).chunk(2, dim=-1)
+        if self.pretraining:
+            return (h - h.mean(dim=0)) / _spread(h), log_variance
+        return (h - self.centre) / self.spread, log_variance
+
+    def log_shares(self, x: Tensor) -> list[Tensor]:
+        """``log q(c|x)`` of standardised observations in every facet, by the posterior alone."""
+        split = (part.split(self.sizes, dim=-1) for part in self.posterior(x))
+        laws = [prior() for prior in self.priors]
+        return [
+            best_log_responsibilities(kl_to_components(mean, log_variance, law), law)
+            for law, mean, log_variance in zip(laws, *split, strict=True)
+        ]
+
+    def share(self, x: Tensor) -> Tensor:
+        """``q(c|x)`` of observations in their own units, one facet after the other."""
+        return torch.cat(self.log_shares((x - self.mean) / self.scale), dim=-1).exp()
+
+    def draws(self, rows: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """Standard normal noise for the posterior, and the penalty's own draws."""
+        noise = {"noise": torch.randn(rows, self.n_latents, generator=generator)}
+        return noise | ({} if self.penalty is None else self.penalty.draws(rows, self.n_latents, generator))
+
+    def misfit(self, z: Tensor, x: Tensor) -> Tensor:
+        """How far the decoder is from every row: the squared error, or minus the Bernoulli log-likelihood."""
+        if not self.bernoulli:
+            return (self.decoder(z) - x).square().sum(dim=-1)
+        logits = self.decoder[0](z)  # type: ignore[index]
+        return binary_cross_entropy_with_logits(logits, x, reduction="none").sum(dim=-1)
+
+    def responsible(self, kl: Tensor, z: Tensor, law: Components) -> Tensor:
+        """``log q(c|x)`` that the objective uses: ``log p(c|z)`` at the point drawn."""
+        return log_responsibilities(z, law)
+
+    def kl(self, mean: Tensor, log_variance: Tensor, z: Tensor) -> list[Tensor]:
+        """Every facet's divergence, a value per row; in pre-training that to a standard normal."""
+        split = (part.split(self.sizes, dim=-1) for part in (mean, log_variance, z))
+        found = []
+        for prior, m, v, drawn in zip(self.priors, *split, strict=True):
+            if self.pretraining:
+                found.append(kl_to_standard_normal(m, v))
+                continue
+            law = prior()
+            apart = kl_to_components(m, v, law)
+            found.append(kl_to_mixture(apart, self.responsible(apart, drawn, law), law))
+        return found
+
+    def gates(self, progress: float) -> list[float]:
+        """How far every facet is switched on."""
+        return [1.0] * len(self.sizes)
+
+    def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
+        """Loss and terms on a batch of standardised observations."""
+        mean, log_variance = self.posterior(x)
+        z = mean + draws["noise"] * (log_variance / 2).exp()
+        gates = self.gates(progress)
+        gated = z * torch.cat([z.new_full((n,), g) for n, g in zip(self.sizes, gates, strict=True)])
+        kl = self.kl(mean, log_variance, z)
+        terms = {
+            "reconstruction": self.misfit(gated, x).mean(),
+            "kl": torch.stack([gate * part.mean() for gate, part in zip(gates, kl, strict=True)]).sum(),
+            "active": (mean.var(dim=0, correction=0) > IN_USE).to(x).sum(),
+        }
+        loss = terms["reconstruction"] + self.beta * terms["kl"]
+        if self.penalty is None or self.pretraining:
+            return loss, terms
+        terms["penalty"] = self.penalty(self.decoder, gated, progress, draws)
+        return loss + terms["penalty"], terms
+
+    def begin(self, x: Tensor, seed: int) -> None:
+        """After pre-training: fix the unit of the codes, and start every prior at a mixture fitted to them."""
+        with torch.no_grad():
+            h = self.encoder(x)[..., : self.n_latents]
+            self.centre.copy_(h.mean(dim=0))
+            self.spread.copy_(_spread(h))
+            codes = self.code(x).split(self.sizes, dim=-1)
+        for j, (prior, code) in enumerate(zip(self.priors, codes, strict=True)):
+            random = seeds.seed_of(seeds.numpy_generator(seed, "mixture", j))
+            prior.start(code.double().cpu().numpy(), random)  # type: ignore[operator]
+
+
+def _spread(h: Tensor) -> Tensor:
+    return (h.var(dim=0, correction=0) + 1e-8).sqrt()
+
+
+# ---- the estimators --------------------------------------------------------------------------------------
+
+
+class MixtureVAE(Estimator):
+    """What estimators with mixture priors share; subclasses say which facets there are."""
+
+    beta: float | None
+    likelihood: str
+    pretraining: int
+    encoder: Builder | None
+    decoder: Builder | None
+
+    def _facets(self) -> tuple[tuple[int, int], ...]:
+        raise NotImplementedError
+
+    def _objective(self, *parts: Any) -> MixtureObjective:
+        return MixtureObjective(*parts)
+
+    def _check(self) -> None:
+        super()._check()
+        checks.one_of(self.likelihood, "likelihood", tuple(BETA))
+        checks.require(
+            self.likelihood == "gaussian" or not self.standardise,
+            "A Bernoulli likelihood must see the observations as they are, standardise=False.", "standardise=True",
+        )  # fmt: skip
+        if self.beta is not None:
+            checks.number(self.beta, "beta", minimum=0)
+        checks.count(self.pretraining, "pretraining", minimum=0)
+        polish = 0 if self.training is None else self.training.polish
+        checks.require(polish == 0, "polish must be 0, for its moves mix the coordinates of a cluster.", repr(polish))
+
+    def _table(self, x: Any) -> np.ndarray:
+        if self.likelihood == "gaussian":
+            return super()._table(x)
+        array = checks.table(x, "x", min_rows=2)  # a pixel that is always off is no mistake
+        lowest, highest = float(array.min()), float(array.max())
+        within = lowest >= 0 and highest <= 1
+        checks.require(within, "A Bernoulli likelihood must see x in [0, 1].", f"values from {lowest:g} to {highest:g}")
+        return array
+
+    def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
+        facets = self._facets()
+        n_latents = sum(latents for latents, _ in facets)
+        encoder = network(self.encoder, "encoder", n_observed, 2 * n_latents)
+        decoder = network(self.decoder, "decoder", n_latents, n_observed)
+        bernoulli = self.likelihood == "bernoulli"
+        objective = self._objective(
+            encoder, nn.Sequential(decoder, nn.Sigmoid()) if bernoulli else decoder, mean, scale, facets
+        )
+        objective.penalty, objective.bernoulli = self.penalty, bernoulli
+        objective.beta = BETA[self.likelihood] if self.beta is None else self.beta
+        return objective
+
+    def _adopt(self, models: list[Codec], rows: Rows, training: Training, bound: float | None) -> None:
+        if self.pretraining > 0:
+            self._begin(models, rows, training.changed(suffix="pretraining", steps=self.pretraining))
+        super()._adopt(models, rows, training, bound)
+
+    def _begin(self, models: list[Any], rows: Rows, training: Training) -> None:
+        """The first stage: autoencoders, and mixtures fitted to their codes."""
+        most = max(clusters for _, clusters in self._facets())
+        given = f"{len(rows.train)} rows to train on and {most} clusters"
+        checks.require(len(rows.train) >= most, "x must have at least as many rows as clusters.", given)
+        for model in models:
+            model.pretraining = True
+        if train(list(models), self.seeds_, rows, training).interrupted:
+            raise KeyboardInterrupt
+        for model, seed in zip(models, self.seeds_, strict=True):
+            model.pretraining = False
+            model.begin(rows.train[:MOST_ROWS], seed)
+
+
+class VaDE(MixtureVAE):
+    """A variational autoencoder that clusters: its prior is a Gaussian mixture, learned with it.
+
+    Parameters: ``n_latents``; ``n_clusters`` (one is the ``VAE``); ``encoder`` and ``decoder`` are builders, an encoder
+    is asked for twice the latents; ``likelihood`` is ``"gaussian"`` or ``"bernoulli"`` (for observations in [0, 1];
+    penalties then act on probabilities); ``beta``, the weight of the KL term, by default 0.01 against squared errors
+    and 1 against a Bernoulli likelihood; ``pretraining``, steps as an autoencoder after which a mixture is fitted to
+    the codes, 0 for none and a mixture that begins at random; ``penalty``; ``standardise`` the observations;
+    ``n_models`` seeds in one program; ``training``; ``random_state``.
+
+    After ``fit``, beside what every estimator has: ``mixture_``, the prior of the best model (``mixture_of(k)`` of
+    another); ``responsibilities(x)`` and ``predict(x)``.
+    """
+
+    def __init__(
+        self,
+        n_latents: int = 2,
+        n_clusters: int = 3,
+        *,
+        encoder: Builder | None = None,
+        decoder: Builder | None = None,
+        likelihood: str = "gaussian",
+        beta: float | None = None,
+        pretraining: int = 1000,
+        penalty: Penalty | None = None,
+        standardise: bool = True,
+        n_models: int = 1,
+        training: Training | None = None,
+        random_state: Any = None,
+    ):
+        self.n_latents = n_latents
+        self.n_clusters = n_clusters
+        self.encoder = encoder
+        self.decoder = decoder
+        self.likelihood = likelihood
+        self.beta = beta
+        self.pretraining = pretraining
+        self.penalty = penalty
+        self.standardise = standardise
+        self.n_models = n_models
+        self.training = training
+        self.random_state = random_state
+
+    def _facets(self) -> tuple[tuple[int, int], ...]:
+        return ((checks.count(self.n_latents, "n_latents"), checks.count(self.n_clusters, "n_clusters")),)
+
+    def _check(self) -> None:
+        super()._check()
+        self._facets()
+
+    @property
+    def mixture_(self) -> Mixture:
+        """The law of the best model's latents."""
+        check_is_fitted(self)
+        return self.mixture_of(self.best_)
+
+    def mixture_of(self, k: int) -> Mixture:
+        """The law of the k-th model's latents."""
+        check_is_fitted(self)
+        return self.models_[k].priors[0].mixture()  # type: ignore[index, operator]
+
+    def responsibilities(self, x: Any) -> Any:
+        """``q(c|x)`` of the best model, (batch, cluster): how much of every row belongs to every cluster."""
+        check_is_fitted(self)
+        return self._through(x, "share", self.best_)
+
+    def predict(self, x: Any) -> Any:
+        """The cluster of every row."""
+        return self.responsibilities(x).argmax(1)

@@ -1,0 +1,361 @@
+"""Sparse latents behind a mixing that bends: an affine sparse unmixing, refined by an invertible piecewise affine map.
+
+Model: ``ẑ = h(A·x + a)`` with ``A·x + a`` an affine sparse code and ``h`` a stack of square linear layers with bends
+``t ↦ t + c·(√(t² + τ²) − τ)`` between them: slopes ``1 − c`` and ``1 + c`` on the two sides of a kink that is rounded
+at the size ``τ``. That is the class of mixings the theory speaks of, read backwards; inverse and log-determinant are
+exact. At the start ``h`` is the identity: random rotations, all ``c = 0``, and the last layer undoes the rotations.
+
+Objective (minimised), in nats per row: ``−Σ_i log p(ẑ_i) − log|det ∂h|``, where ``p`` mixes a spike ``N(0, ε²)`` with a
+normal slab whose weight, mean and spread are learned per latent. Rows are blurred by noise of the size ``ε``, for rows
+on subspaces have no density: without it ``h`` may stretch the directions in which there is nothing. ``ε`` falls
+from 0.3 to 0.01. After a first part at the widest spike, and at the end, the code is affinely unmixed once more: the
+law's independence pulls correlated latents off their axes, most where few are zero, while the code is already closer
+to an affine image of the latents than ``x`` was.
+
+Sparsity alone does not forbid ``ẑ_i = z_i · exp(g(z))``, which has the same zeros. The normal slab does: within a
+component the latents must stay Gaussian, which is why ``ẑ`` comes out affine in ``z`` and not merely as sparse.
+
+*Whether the bends pay* is asked of held-out rows: the same fit without bends has ``affine_objective_``, and where the
+bent one is not lower by a tenth of a nat per row the affine code is used (``bent_``). Truth is never asked.
+
+Reference: potentially degenerate Gaussian mixtures (paper 001), Theorems 3.5 to 3.9. Deviations: the estimator is ours
+throughout. The paper's stage 1 is an autoencoder that knows nothing of sparsity, followed by an affine stage 2; here
+sparsity itself straightens the code. Layers need not be orthogonal, kinks have offsets and slopes of their own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from copy import deepcopy
+from math import log, pi
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from noumena import checks, seeds
+from noumena.estimators.components import SparseComponents
+from noumena.estimators.training import Objective, Rows, Trained, Training, train
+
+ROUNDING = 0.1
+"""Size ``τ`` at which a kink is rounded, for inputs of unit spread: it gives log-slopes a gradient."""
+WIDEST, NARROWEST = 0.3, 0.01
+"""The spike's width ``ε`` at the start and at the end, for latents of about unit spread."""
+FIRST_PART = 4
+"""One part in this many of the steps is done at the widest spike, before the code is unmixed once more."""
+FEWER = 3
+"""The rival without bends, which has few parameters, gets one part in this many of the steps."""
+MARGIN = 0.1
+"""By how many nats per held-out row the bends must pay."""
+
+
+# ---- formulas ------------------------------------------------------------------------------------------------
+
+
+def bend(
+    t: Float[Tensor, "*batch dim"], c: Float[Tensor, "*any dim"], rounding: float = ROUNDING
+) -> tuple[Float[Tensor, "*batch dim"], Float[Tensor, "*batch dim"]]:
+    """``t + c·(√(t² + τ²) − τ)`` and the log of its slope; zero at zero, increasing for ``|c| < 1``, a line at 0.
+
+    >>> bend(torch.tensor([3.0, -3.0]), torch.tensor([0.5, 0.5]), rounding=4.0)[0]
+    tensor([ 3.5000, -2.5000])
+    """
+    r = (t.square() + rounding**2).sqrt()
+    return t + c * (r - rounding), (c * t / r).log1p()
+
+
+def unbend(
+    y: Float[Tensor, "*batch dim"], c: Float[Tensor, "*any dim"], rounding: float = ROUNDING
+) -> Float[Tensor, "*batch dim"]:
+    """What ``bend`` takes to ``y``.
+
+    >>> unbend(torch.tensor([3.5, -2.5]), torch.tensor([0.5, 0.5]), rounding=4.0)
+    tensor([ 3., -3.])
+    """
+    w, rest = y + c * rounding, 1 - c.square()
+    return (w - c * (w.square() + rounding**2 * rest).sqrt()) / rest
+
+
+def spike_slab_log_density(
+    z: Float[Tensor, "batch latent"],
+    width: float,
+    log_odds: Float[Tensor, " latent"],
+    mean: Float[Tensor, " latent"],
+    log_spread: Float[Tensor, " latent"],
+) -> Float[Tensor, " batch"]:
+    """``Σ log(p·N(z; 0, width²) + (1 − p)·N(z; mean, spread²))``, ``log_odds`` those of the spike.
+
+    >>> none, one = torch.zeros(1), torch.ones(1)
+    >>> spike_slab_log_density(one[None], 0.5, none, none, none).exp()  # half of 0.108 and of 0.242
+    tensor([0.1750])
+    """
+    spike = logsigmoid(log_odds) - (z / width).square() / 2 - log(width)
+    slab = logsigmoid(-log_odds) - ((z - mean) * (-log_spread).exp()).square() / 2 - log_spread
+    return (torch.logaddexp(spike, slab) - log(2 * pi) / 2).sum(dim=-1)
+
+
+# ---- the model -----------------------------------------------------------------------------------------------
+
+
+class BentLayers(nn.Module):
+    """Linear layers with bends between them: ``forward(x) = (z, log|det ∂z/∂x|)``, ``inverse(z) = x``."""
+
+    def __init__(self, dim: int, depth: int):
+        super().__init__()
+        turns = torch.linalg.qr(torch.randn(depth, dim, dim, dtype=torch.float64))[0]
+        back = torch.eye(dim, dtype=torch.float64)
+        for turn in turns:
+            back = back @ turn.T
+        self.linear = nn.Parameter(torch.cat([turns, back[None]]))
+        self.offset = nn.Parameter(torch.zeros(depth + 1, dim, dtype=torch.float64))
+        self.curve = nn.Parameter(torch.zeros(depth, dim, dtype=torch.float64))
+
+    def forward(self, x: Float[Tensor, "batch dim"]) -> tuple[Float[Tensor, "batch dim"], Float[Tensor, " batch"]]:
+        """The image of every row and its log-determinant."""
+        logdet = torch.linalg.slogdet(self.linear)[1].sum()
+        for A, a, c in zip(self.linear[:-1], self.offset[:-1], self.curve.tanh(), strict=True):
+            x, slopes = bend(x @ A.T + a, c)
+            logdet = logdet + slopes.sum(dim=-1)
+        return x @ self.linear[-1].T + self.offset[-1], logdet.expand(x.shape[:1])
+
+    def inverse(self, z: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch dim"]:
+        """The rows as they were."""
+        x = torch.linalg.solve(self.linear[-1], (z - self.offset[-1]).T).T
+        for k in reversed(range(len(self.curve))):
+            x = torch.linalg.solve(self.linear[k], (unbend(x, self.curve[k].tanh()) - self.offset[k]).T).T
+        return x
+
+    def follow(self, matrix: Tensor, offset: Tensor) -> None:
+        """Put an affine map behind the last layer."""
+        with torch.no_grad():
+            self.offset[-1] = matrix @ self.offset[-1] + offset
+            self.linear[-1] = matrix @ self.linear[-1]
+
+
+class SpikeSlabFlow(Objective):
+    """``−log p(x)`` in nats per blurred row, with independent spikes and slabs behind bent layers."""
+
+    def __init__(self, dim: int, depth: int):
+        super().__init__()
+        self.layers = BentLayers(dim, depth)
+        self.widths = (WIDEST, NARROWEST)
+        self.log_odds, self.mean, self.log_spread = (nn.Parameter(torch.zeros(dim)) for _ in range(3))
+
+    def draws(self, rows: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """The blur of every row."""
+        return {"blur": torch.randn(rows, len(self.mean), generator=generator)}
+
+    def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss on affine codes; the spike narrows geometrically as training proceeds."""
+        first, last = self.widths
+        width = first * (last / first) ** progress
+        z, logdet = self.layers(x + width * draws["blur"])
+        density = spike_slab_log_density(z, width, self.log_odds, self.mean, self.log_spread)
+        return -(density + logdet).mean(), {"share of zeros": self.log_odds.sigmoid().mean()}
+
+    def forget(self) -> None:
+        """Start the law of the latents anew, as after a change of their axes."""
+        with torch.no_grad():
+            for parameter in (self.log_odds, self.mean, self.log_spread):
+                parameter.zero_()
+
+
+class FlowDecoder(nn.Module):
+    """``z ↦ x``: back through the bent layers, then through the affine start."""
+
+    mixing: Tensor
+    origin: Tensor
+
+    def __init__(self, layers: BentLayers, mixing: Tensor, origin: Tensor):
+        super().__init__()
+        self.layers = layers
+        self.register_buffer("mixing", mixing)
+        self.register_buffer("origin", origin)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Observations of latents, in the precision of the latents."""
+        return self.layers.inverse(z.to(self.mixing)).matmul(self.mixing.T).add(self.origin).to(z.dtype)
+
+
+# ---- the estimator -------------------------------------------------------------------------------------------
+
+
+class SparseFlow(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Latents that are often zero, behind a mixing that need not be affine.
+
+    Parameters: ``n_latents``, as many as columns if ``None``. ``depth``: how many bends; 0 is an affine fit. ``start``:
+    the affine sparse unmixing that comes first, ``SparseComponents`` if ``None``, or any affine estimator with
+    ``fit``, ``transform`` and ``inverse_transform``. ``n_models`` seeds are trained in one program and the one with the
+    lowest held-out objective is used. ``training``: steps, rows per step, rate; ``device`` is used where it is
+    ``None``. ``random_state``.
+
+    After ``fit``: ``start_`` (the affine unmixing), ``models_``, ``best_``, ``objectives_`` (held-out, per model),
+    ``affine_objective_`` (the same without bends), ``bent_`` (whether the bends are used), ``layers_`` (the map from
+    the affine code, divided by ``scale_``, to the latents), ``history_``, ``decoder_``.
+    """
+
+    def __init__(
+        self,
+        n_latents: int | None = None,
+        *,
+        depth: int = 6,
+        start: Any = None,
+        n_models: int = 1,
+        training: Training | None = None,
+        device: str = "cpu",
+        random_state: Any = 0,
+    ):
+        self.n_latents = n_latents
+        self.depth = depth
+        self.start = start
+        self.n_models = n_models
+        self.training = training
+        self.device = device
+        self.random_state = random_state
+
+    def fit(self, x: Any, y: Any = None):
+        """Unmix ``x`` (batch, observed) affinely, then bend the code until it is sparse; ``y`` is ignored."""
+        plan = self._plan()
+        array = self._checked(x)
+        seed = seeds.seed_of(self.random_state)
+        solver = self._solver(seed)
+        self.start_: Any = clone(solver).fit(array)  # type: ignore[union-attr]
+        rows = self._rows(array, plan)
+        model_seeds = [seed + k for k in range(self.n_models)]
+        flat = self._flatten(rows, plan, seed)
+        bent = self._bend(rows, plan, solver, model_seeds) if self.depth else flat
+        self._adopt(bent, flat, rows, solver)
+        return self
+
+    def transform(self, x: Any) -> Any:
+        """Latents ``ẑ``, zero where a latent is inactive; a torch tensor in gives one out."""
+        check_is_fitted(self)
+        array = checks.table(x, "x")
+        self._compare_columns(x, array, reset=False)
+        codes = torch.as_tensor(np.asarray(self.start_.transform(array)) / self.scale_)
+        with torch.no_grad():
+            z = self.layers_(codes.to(torch.float64))[0].numpy()
+        return _like(x, array, z)
+
+    def inverse_transform(self, z: Any) -> Any:
+        """Observations of latents: exact where there are as many latents as columns."""
+        check_is_fitted(self)
+        array, n = checks.table(z, "z"), self._n_features_out
+        checks.require(array.shape[1] == n, f"z must have {n} columns.", f"{array.shape[1]}")
+        with torch.no_grad():
+            codes = self.layers_.inverse(torch.as_tensor(array, dtype=torch.float64)).numpy()
+        return _like(z, array, np.asarray(self.start_.inverse_transform(codes * self.scale_)))
+
+    @property
+    def decoder_(self) -> FlowDecoder:
+        """The map ``z ↦ x`` as a torch module, in the units of the data."""
+        check_is_fitted(self)
+        origin, mixing = _affine(self.start_.inverse_transform, self._n_features_out)
+        return FlowDecoder(self.layers_, mixing * torch.as_tensor(self.scale_), origin)
+
+    # ---- inside ----------------------------------------------------------------------------------------------
+
+    def _plan(self) -> Training:
+        checks.count(self.depth, "depth", minimum=0)
+        checks.count(self.n_models, "n_models")
+        if self.n_latents is not None:
+            checks.count(self.n_latents, "n_latents")
+        default = Training(steps=2400, batch_size=2000, learning_rate=0.015, clip=10.0, device=self.device)
+        plan = default if self.training is None else self.training
+        plan.check()
+        return plan
+
+    def _checked(self, x: Any) -> np.ndarray:
+        array = checks.table(x, "x", min_rows=4, varying=True)
+        self._compare_columns(x, array, reset=True)
+        return array
+
+    def _compare_columns(self, x: Any, array: np.ndarray, *, reset: bool) -> None:
+        frame: Any = x if hasattr(x, "columns") else array
+        validate_data(self, X=frame, reset=reset, skip_check_array=True)
+
+    def _solver(self, seed: int) -> Any:
+        if self.start is None:
+            return SparseComponents(self.n_latents, device=self.device, random_state=seed)
+        verbs = ("fit", "transform", "inverse_transform", "get_params")
+        able = all(callable(getattr(self.start, verb, None)) for verb in verbs)
+        checks.require(able, f"start must be an estimator with {', '.join(verbs)}.", repr(self.start))
+        return self.start
+
+    def _rows(self, array: np.ndarray, plan: Training) -> Rows:
+        """Affine codes of unit root mean square; the split depends on the number of rows only."""
+        codes = np.asarray(self.start_.transform(array), dtype=float)
+        self._n_features_out = codes.shape[1]
+        spread = np.sqrt((codes**2).mean(axis=0))
+        self.scale_ = np.where(spread > 0, spread, 1.0)
+        order = torch.randperm(len(codes), generator=seeds.generator(0, "held-out rows", len(codes)))
+        rows = torch.as_tensor(codes / self.scale_, dtype=getattr(torch, plan.dtype))[order].to(plan.torch_device())
+        n = min(len(rows) - 2, round(plan.held_out * len(rows)))
+        name = f"{type(self).__name__} {self.get_params()} {codes.shape} {codes.sum()}"
+        return Rows(rows[n:], rows[:n] if n else rows, name)
+
+    def _flatten(self, rows: Rows, plan: Training, seed: int) -> Trained:
+        """The rival: the affine code under the same law."""
+        steps = max(1, plan.steps // FEWER)
+        return train([_model(seed, rows, depth=0)], [seed], rows, plan.changed(suffix="affine", steps=steps))
+
+    def _bend(self, rows: Rows, plan: Training, solver: Any, model_seeds: list[int]) -> Trained:
+        """Train at the widest spike, unmix the code once more, train while the spike narrows."""
+        models: list[Any] = [_model(s, rows, depth=self.depth) for s in model_seeds]
+        first = max(1, plan.steps // FIRST_PART)
+        for model in models:
+            model.widths = (WIDEST, WIDEST)
+        train(models, model_seeds, rows, plan.changed(suffix="wide", steps=first))
+        models = [_unmixed(model, rows.train, clone(solver)) for model in models]
+        return train(models, model_seeds, rows, plan.changed(steps=max(1, plan.steps - first)))
+
+    def _adopt(self, bent: Trained, flat: Trained, rows: Rows, solver: Any) -> None:
+        self.objectives_, self.history_, self.models_ = bent.objectives, bent.history, bent.models
+        self.affine_objective_ = float(flat.objectives[0])
+        self.best_ = int(np.argmin(np.where(bent.diverged, np.inf, bent.objectives)))
+        self.bent_ = bool(self.objectives_[self.best_] < self.affine_objective_ - MARGIN)
+        identity = _model(0, rows, depth=0)
+        chosen = _unmixed(bent.models[self.best_], rows.train, clone(solver)) if self.bent_ else identity
+        self.layers_ = chosen.layers.double().cpu().requires_grad_(False)
+
+
+def _model(seed: int, rows: Rows, *, depth: int) -> SpikeSlabFlow:
+    with seeds.global_torch(seed, "initial weights"):
+        return SpikeSlabFlow(rows.train.shape[1], depth).to(rows.train)
+
+
+def _unmixed(model: Any, x: Tensor, solver: Any) -> SpikeSlabFlow:
+    """A copy of a model with the affine sparse unmixing of its code behind it; as it was where nothing is sparse."""
+    changed = deepcopy(model).requires_grad_(True).train()
+    changed.widths = (WIDEST, NARROWEST)
+    with torch.no_grad():
+        code = model.layers(x)[0].double().cpu().numpy()
+    if "n_components" in solver.get_params():
+        solver.set_params(n_components=code.shape[1])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is not sparse was said of the rows already
+            spread = np.sqrt((solver.fit(code).transform(code) ** 2).mean(axis=0))
+    except checks.InputError:
+        return changed
+    origin, matrix = _affine(lambda z: solver.transform(z) / spread, code.shape[1])
+    changed.layers.follow(matrix.to(x), origin.to(x))
+    changed.forget()
+    return changed
+
+
+def _affine(f: Any, dim: int) -> tuple[Tensor, Tensor]:
+    """Where an affine map of rows takes the origin, and its matrix."""
+    images = torch.as_tensor(np.asarray(f(np.concatenate([np.zeros((1, dim)), np.eye(dim)])), dtype=float))
+    return images[0], (images[1:] - images[0]).T.contiguous()
+
+
+def _like(given: Any, array: np.ndarray, result: np.ndarray) -> Any:
+    """In the precision of what was given, and a torch tensor where that was one."""
+    out = np.ascontiguousarray(result, dtype=array.dtype)
+    return torch.as_tensor(out, device=given.device) if isinstance(given, Tensor) else out
