@@ -192,3 +192,27 @@ def test_every_competitor_of_a_world_is_a_model_that_verifies(support: list[list
     for competitor in certificate.competitors:
         found = build(competitor, certificate.model).verify()
         assert found.holds, f"{competitor.sentence}: {found}"
+
+
+def test_a_world_of_mixtures_is_read_by_the_theorems_of_its_law_and_its_mixing():
+    generic = nm.certify(nm.worlds.degenerate(4, means=1.0, layers=2, seed=0))
+    answers = {h.name: h.answer for h in generic.hypotheses}
+    assert answers["the mixing is injective, continuous and piecewise affine"] == "holds"
+    assert generic.broken == ()
+    assert str(generic.ambiguity(0)) == "permutation+scaling"
+    published = nm.certify(nm.worlds.degenerate(4, layers=2, seed=0))
+    assert published.broken == ("3.4 Mahalanobis distances tell components apart",)
+
+
+def test_a_world_without_a_gaussian_law_is_refused_in_one_sentence():
+    with pytest.raises(nm.InputError, match=r"must have a Gaussian mixture of latents.*Got a DegenerateWorld\.$"):
+        nm.certify(nm.worlds.degenerate(4, noise="gumbel", layers=2))
+
+
+def test_a_fitted_degenerate_mixture_is_read_with_what_it_explains():
+    sample = nm.worlds.degenerate(4, means=1.0, layers=1, seed=1).sample(4000)
+    reading = nm.certify(nm.DegenerateMixture(stage1="identity").fit(sample.x))
+    answers = {h.name: h.answer for h in reading.hypotheses}
+    assert answers["(2) the data are reconstructed"] == "supported"
+    assert answers["3.8a every support is spanned by axes"] == "supported"
+    assert str(reading.ambiguity(0)) == "permutation+scaling"

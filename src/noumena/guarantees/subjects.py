@@ -57,8 +57,9 @@ def certify(subject: Any, *, at: Any = None, threshold: float | None = None, ind
     which a fitted decoder's entry counts as a dependency; without it the widest gap decides. With ``independent`` the
     latents of both models are demanded to be independent, which leaves fewer competitors.
 
-    A mixture (``worlds.Mixture``, or scikit-learn's fitted one) and two or more arrays of representations of the same
-    rows are read by the theorems made for them, ``mixture_ladder``, ``degenerate_ladder`` and ``nearness``.
+    A mixture (``worlds.Mixture``, or scikit-learn's fitted one), a world or a fitted model whose latents are one
+    (``worlds.degenerate``, ``DegenerateMixture``), and two or more arrays of representations of the same rows are read
+    by the theorems made for them, ``mixture_ladder``, ``degenerate_ladder`` and ``nearness``.
 
     >>> certify(Structure([[1, 0], [1, 0], [1, 1], [0, 1], [0, 1]])).answer
     'identified'
@@ -73,6 +74,8 @@ def certify(subject: Any, *, at: Any = None, threshold: float | None = None, ind
         return certify_structure(subject, independent=independent)
     if hasattr(subject, "covariances") or hasattr(subject, "covariances_"):
         return _read_mixture(subject)
+    if hasattr(subject, "mixture") or (hasattr(subject, "mixture_") and not hasattr(subject, "structure_of")):
+        return _read_law(subject)
     if isinstance(subject, list | tuple) and subject and all(len(np.shape(run)) == 2 for run in subject):
         from noumena.guarantees.nearness import nearness
 
@@ -86,17 +89,35 @@ def certify(subject: Any, *, at: Any = None, threshold: float | None = None, ind
     return certify_structure(Structure(subject), independent=independent)
 
 
-def _read_mixture(subject: Any) -> Reading:
-    """A mixture by its ladder; scikit-learn's is fitted, our own is known."""
+def _read_law(subject: Any) -> Reading:
+    """A world of mixtures, which is known, or a model fitted as one, with its decoder and what it explains."""
+    known = hasattr(subject, "mixture")
+    law = subject.mixture if known else subject.mixture_
+    kind = type(subject).__name__
+    checks.require(law is not None, "A world must have a Gaussian mixture of latents to be certified.", f"a {kind}")
+    criteria = getattr(subject, "criteria_", None)
+    return _read_mixture(
+        law,
+        known=known,
+        decoder=getattr(subject, "decoder" if known else "decoder_", None),
+        explained=None if criteria is None else criteria.explained,
+    )
+
+
+def _read_mixture(
+    subject: Any, *, known: bool | None = None, decoder: Any = None, explained: float | None = None
+) -> Reading:
+    """A mixture by its ladder; scikit-learn's is fitted, our own is known unless it is said that it was fitted."""
     from noumena.guarantees.degenerate import degenerate_ladder
     from noumena.guarantees.mixtures import mixture_ladder, precision, variance_tolerance
     from noumena.worlds import Mixture
 
     law = Mixture.of(subject)
-    known = law is subject
+    known = law is subject if known is None else known
     ranks = law.ranks(tolerance=variance_tolerance(precision(known, None)))
-    ladder = mixture_ladder if (ranks == law.n_latents).all() else degenerate_ladder
-    return ladder(law, exact=known)
+    if (ranks == law.n_latents).all():
+        return mixture_ladder(law, decoder=decoder, exact=known)
+    return degenerate_ladder(law, decoder=decoder, exact=known, explained=explained)
 
 
 def certify_structure(S: Structure, *, independent: bool) -> Certificate:
