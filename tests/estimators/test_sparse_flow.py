@@ -18,6 +18,7 @@ from noumena.estimators.sparse_flow import (
     SparseFlow,
     SpikeSlabFlow,
     bend,
+    shared_volume,
     spike_slab_log_density,
     unbend,
 )
@@ -106,12 +107,26 @@ class TestBentLayers:
 
 def test_the_spike_narrows_as_training_proceeds_and_rows_are_blurred_by_its_width():
     model, x = SpikeSlabFlow(2, 1).double(), torch.zeros(3, 2, dtype=torch.float64)
+    model.forgiven = 0.0
     blur = {"blur": torch.ones(3, 2, dtype=torch.float64)}
     zero = torch.zeros(2, dtype=torch.float64)
     for progress, width in ((0.0, 0.3), (1.0, 0.01), (0.5, (0.3 * 0.01) ** 0.5)):
         z = torch.full((3, 2), width, dtype=torch.float64)
         by_hand = -spike_slab_log_density(z, width, zero, zero, zero).mean()
         assert model(x, blur, progress)[0].item() == pytest.approx(by_hand.item())
+
+
+def test_what_dependence_costs_is_given_back_in_part():
+    rng = np.random.default_rng(0)
+    z = torch.as_tensor(rng.normal(size=(500, 2)) @ [[1.0, 0.8], [0.0, 0.6]])
+    by_hand = np.log(np.linalg.det(np.corrcoef(z.numpy().T))) / 2
+    assert float(shared_volume(3 * z + 1)) == pytest.approx(by_hand, abs=1e-2)
+    assert np.isfinite(float(shared_volume(z[:, [0, 0]])))
+    assert float(shared_volume(z[:, [0, 0]])) < by_hand - 2
+    model, blur = SpikeSlabFlow(2, 1).double(), {"blur": torch.zeros(500, 2, dtype=torch.float64)}
+    kept = float(model(z, blur, 1.0)[0])
+    model.forgiven = 0.0
+    assert kept - float(model(z, blur, 1.0)[0]) == pytest.approx(0.8 * float(shared_volume(z)))
 
 
 class TestRecovery:

@@ -38,6 +38,7 @@ NARROW, EXACT = 0.02, 1e-7
 """Spikes narrower than the first are snapped; a zero is exact below the second; both in deviations of the latent."""
 MOSTLY = 0.9
 """Share of a spike that must turn out exact for a component to be snapped."""
+VIEWS = ("both", "rows", "differences")
 HELD = 20
 """Rows per direction that a snapped component rests on."""
 
@@ -47,7 +48,8 @@ class SparseComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     ``n_components=None`` finds the rank of the data, above a flat floor of noise if there is one; fewer components than
     columns are sought in the leading principal subspace. ``offset=False`` says that inactive latents sit at zero in
-    ``x`` itself. ``n_restarts`` starts are descended in one batch, for the rows and for differences of neighbours.
+    ``x`` itself. ``n_restarts`` starts are descended in one batch, for the rows and for differences of neighbours, or
+    for the one of them that ``view`` names.
 
     After ``fit``: ``components_`` (component, observed) and ``intercept_``, ``ẑ = x @ components_.T + intercept_`` with
     latents of unit deviation; ``mixing_`` and ``mean_`` back; ``n_components_``. Per component, sparsest first:
@@ -70,6 +72,7 @@ class SparseComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         *,
         n_restarts: int = 2,
         offset: bool = True,
+        view: str = "both",
         max_iter: int = 100,
         device: str = "cpu",
         random_state: Any = 0,
@@ -77,6 +80,7 @@ class SparseComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self.n_components = n_components
         self.n_restarts = n_restarts
         self.offset = offset
+        self.view = view
         self.max_iter = max_iter
         self.device = device
         self.random_state = random_state
@@ -88,6 +92,7 @@ class SparseComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         array = checks.table(x, "x", min_rows=2)
         checks.count(self.n_restarts, "n_restarts")
         checks.count(self.max_iter, "max_iter")
+        checks.one_of(self.view, "view", VIEWS)
         device = Training(device=self.device).torch_device()
         self._compare_columns(x, array, reset=True)
         white = _whiten(array, self.n_components, centre=bool(self.offset))
@@ -133,26 +138,26 @@ class SparseComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """Bases of every start after every scale, with the words for where they came from."""
         starts = self._starts(rows)
         ones = rows.new_ones(len(rows), 1)
-        views: list[tuple[str, Tensor, Tensor, Sequence[float], Tensor | None]] = [
-            ("rows", rows, ones if self.offset else 0 * ones, SCALES, None)
-        ]
-        if len(rows) > 2 * rows.shape[1]:
+        views = [_View("rows", rows, ones if self.offset else 0 * ones, SCALES)]
+        if self.view != "rows" and len(rows) > 2 * rows.shape[1]:
             pairs = neighbour_differences(rows, most=PAIRS).double()
             deviations, axes = torch.linalg.eigh(pairs.T @ pairs / len(pairs))
             if bool(deviations[0] > FLAT * deviations[-1]):
                 back = axes / deviations.sqrt()
-                view = (pairs @ back).float()
-                views.append(("differences of neighbours", view, view.new_zeros(len(view), 1), SCALES[:3], back))
+                view = _View(
+                    "differences of neighbours", (pairs @ back).float(), 0 * ones[: len(pairs)], SCALES[:3], back
+                )
+                views = [view] if self.view == "differences" else [*views, view]
         found = []
-        for name, view, last, scales, back in views:
-            W = rotations(view, starts)
+        for view in views:
+            W = rotations(view.rows, starts)
             bases = torch.cat([W, W.new_zeros(*W.shape[:2], 1)], dim=-1)
-            extended = torch.cat([view, last], dim=1)
-            path = anneal(extended, bases, scales, iterations=self.max_iter, offsets=bool(last.any()))
-            for scale, solution in zip(scales, path, strict=True):
+            extended = torch.cat([view.rows, view.last], dim=1)
+            path = anneal(extended, bases, view.scales, iterations=self.max_iter, offsets=bool(view.last.any()))
+            for scale, solution in zip(view.scales[1:], path[1:], strict=True):  # the first only leads to the others
                 W = solution[..., :-1].double()
-                W = W if back is None else W @ back.T
-                found.append((f"{name} at scale {scale:g}", W / W.norm(dim=-1, keepdim=True)))
+                W = W if view.back is None else W @ view.back.T
+                found.append((f"{view.name} at scale {scale:g}", W / W.norm(dim=-1, keepdim=True)))
         return found
 
     def _starts(self, rows: Tensor) -> Tensor:
@@ -208,6 +213,17 @@ class SparseComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 f"x must be sparse along some direction. Got data with no sparse direction found (the best gains "
                 f"{best:.2g} nats per row over a Gaussian; {needed:.2g} and a narrow spike are needed)."
             )
+
+
+@dataclass(frozen=True)
+class _View:
+    """What is searched for a sparse basis, its last column (1 for offsets), and the way back to white rows."""
+
+    name: str
+    rows: Tensor
+    last: Tensor
+    scales: Sequence[float]
+    back: Tensor | None = None
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ Reference: potentially degenerate Gaussian mixtures (paper 001), Section 4 and A
 
 Deviations: by default stage 2 is ``SparseComponents``; ``solver="paper"`` is the published constrained problem. By
 default the nonlinear stage 1 is a ``SparseFlow``, which straightens the code by its sparsity, and is used only where
-it pays (``choice_``): it must rebuild held-out rows about as well as the identity does and give a sparser code. The published hyper-parameters were chosen and training was stopped by the true
-latents; here they choose nothing. A code in which stage 2 finds nothing sparse loses to the other one.
+it pays (``choice_``): it must rebuild held-out rows about as well as the identity does and give a sparser code. The
+published hyper-parameters were chosen and training was stopped by the true latents; here they choose nothing. A code in
+which stage 2 finds nothing sparse loses to the other one.
 """
 
 from __future__ import annotations

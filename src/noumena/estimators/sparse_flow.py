@@ -8,9 +8,13 @@ exact. At the start ``h`` is the identity: random rotations, all ``c = 0``, and 
 Objective (minimised), in nats per row: ``−Σ_i log p(ẑ_i) − log|det ∂h|``, where ``p`` mixes a spike ``N(0, ε²)`` with a
 normal slab whose weight, mean and spread are learned per latent. Rows are blurred by noise of the size ``ε``, for rows
 on subspaces have no density: without it ``h`` may stretch the directions in which there is nothing. ``ε`` falls
-from 0.3 to 0.01. After a first part at the widest spike, and at the end, the code is affinely unmixed once more: the
-law's independence pulls correlated latents off their axes, most where few are zero, while the code is already closer
-to an affine image of the latents than ``x`` was.
+from 0.3 to 0.01. After a first part at the widest spike, and at the end, the code is affinely unmixed once more: by
+then it is closer to an affine image of the latents than ``x`` was. Once from its rows and once from differences of
+neighbours, and each is trained on; the held-out objective decides.
+
+The law's independence pulls dependent latents off their axes. As the spike narrows, most of what dependence costs is
+therefore given back: ``+ 0.8 · ½ log det corr(ẑ)``, with which a linear change of latents alters the law's marginals
+at almost no price but that of the zeros. What is left of the price keeps two latents from becoming one.
 
 Sparsity alone does not forbid ``ẑ_i = z_i · exp(g(z))``, which has the same zeros. The normal slab does: within a
 component the latents must stay Gaussian, which is why ``ẑ`` comes out affine in ``z`` and not merely as sparse.
@@ -40,16 +44,22 @@ from torch.nn.functional import logsigmoid
 
 from noumena import checks, seeds
 from noumena.estimators.components import SparseComponents
+from noumena.estimators.lagrangian import as_given
+from noumena.estimators.spikes import fit_spikes
 from noumena.estimators.training import Objective, Rows, Trained, Training, train
 
 ROUNDING = 0.1
 """Size ``τ`` at which a kink is rounded, for inputs of unit spread: it gives log-slopes a gradient."""
 WIDEST, NARROWEST = 0.3, 0.01
-"""The spike's width ``ε`` at the start and at the end, for latents of about unit spread."""
+"""The spike's width ``ε`` at the start and at the end, for latents of about unit spread while active."""
 FIRST_PART = 4
 """One part in this many of the steps is done at the widest spike, before the code is unmixed once more."""
+BRANCHES = ("rows", "differences")
+"""The views from which the code is unmixed; each is trained on, and the held-out objective decides."""
 FEWER = 3
 """The rival without bends, which has few parameters, gets one part in this many of the steps."""
+FORGIVEN = 0.8
+"""Share of the dependence between latents that costs nothing, while the spike narrows."""
 MARGIN = 0.1
 """By how many nats per held-out row the bends must pay."""
 
@@ -99,6 +109,20 @@ def spike_slab_log_density(
     return (torch.logaddexp(spike, slab) - log(2 * pi) / 2).sum(dim=-1)
 
 
+def shared_volume(z: Float[Tensor, "batch latent"]) -> Float[Tensor, ""]:
+    """``½ log det corr(z)``: what correlated latents lose in volume; 0 when uncorrelated, blind to shifts and scales.
+
+    Correlations are shrunk by a thousandth, so that copies, or fewer rows than latents, do not win without bound.
+
+    >>> round(float(shared_volume(torch.tensor([[1.0, 1], [1, -1], [-1, 1], [-1, -1]]))), 6)
+    0.0
+    """
+    centred = z - z.mean(dim=0)
+    unit = centred / (centred.square().mean(dim=0) + 1e-12).sqrt()
+    own = torch.eye(z.shape[1], dtype=z.dtype, device=z.device)
+    return torch.linalg.slogdet(torch.lerp(unit.T @ unit / len(z), own, 1e-3))[1] / 2
+
+
 # ---- the model -----------------------------------------------------------------------------------------------
 
 
@@ -143,7 +167,7 @@ class SpikeSlabFlow(Objective):
     def __init__(self, dim: int, depth: int):
         super().__init__()
         self.layers = BentLayers(dim, depth)
-        self.widths = (WIDEST, NARROWEST)
+        self.widths, self.forgiven = (WIDEST, NARROWEST), FORGIVEN
         self.log_odds, self.mean, self.log_spread = (nn.Parameter(torch.zeros(dim)) for _ in range(3))
 
     def draws(self, rows: int, generator: torch.Generator) -> dict[str, Tensor]:
@@ -156,13 +180,16 @@ class SpikeSlabFlow(Objective):
         width = first * (last / first) ** progress
         z, logdet = self.layers(x + width * draws["blur"])
         density = spike_slab_log_density(z, width, self.log_odds, self.mean, self.log_spread)
-        return -(density + logdet).mean(), {"share of zeros": self.log_odds.sigmoid().mean()}
+        loss = self.forgiven * shared_volume(z) - (density + logdet).mean()
+        return loss, {"share of zeros": self.log_odds.sigmoid().mean()}
 
-    def forget(self) -> None:
-        """Start the law of the latents anew, as after a change of their axes."""
+    def believe(self, code: Float[Tensor, "batch latent"]) -> None:
+        """Take the law of the latents from a code."""
+        spikes = fit_spikes(code)
         with torch.no_grad():
-            for parameter in (self.log_odds, self.mean, self.log_spread):
-                parameter.zero_()
+            self.log_odds.copy_(spikes.share.logit())
+            self.mean.copy_(spikes.slab_mean)
+            self.log_spread.copy_(spikes.slab_width.log())
 
 
 class FlowDecoder(nn.Module):
@@ -240,7 +267,7 @@ class SparseFlow(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         codes = torch.as_tensor(np.asarray(self.start_.transform(array)) / self.scale_)
         with torch.no_grad():
             z = self.layers_(codes.to(torch.float64))[0].numpy()
-        return _like(x, array, z)
+        return as_given(x, array, z)
 
     def inverse_transform(self, z: Any) -> Any:
         """Observations of latents: exact where there are as many latents as columns."""
@@ -249,7 +276,7 @@ class SparseFlow(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         checks.require(array.shape[1] == n, f"z must have {n} columns.", f"{array.shape[1]}")
         with torch.no_grad():
             codes = self.layers_.inverse(torch.as_tensor(array, dtype=torch.float64)).numpy()
-        return _like(z, array, np.asarray(self.start_.inverse_transform(codes * self.scale_)))
+        return as_given(z, array, np.asarray(self.start_.inverse_transform(codes * self.scale_)))
 
     @property
     def decoder_(self) -> FlowDecoder:
@@ -288,11 +315,10 @@ class SparseFlow(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return self.start
 
     def _rows(self, array: np.ndarray, plan: Training) -> Rows:
-        """Affine codes of unit root mean square; the split depends on the number of rows only."""
+        """Affine codes with slabs of unit spread; the split depends on the number of rows only."""
         codes = np.asarray(self.start_.transform(array), dtype=float)
         self._n_features_out = codes.shape[1]
-        spread = np.sqrt((codes**2).mean(axis=0))
-        self.scale_ = np.where(spread > 0, spread, 1.0)
+        self.scale_ = _spread(codes)
         order = torch.randperm(len(codes), generator=seeds.generator(0, "held-out rows", len(codes)))
         rows = torch.as_tensor(codes / self.scale_, dtype=getattr(torch, plan.dtype))[order].to(plan.torch_device())
         n = min(len(rows) - 2, round(plan.held_out * len(rows)))
@@ -309,30 +335,42 @@ class SparseFlow(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         models: list[Any] = [_model(s, rows, depth=self.depth) for s in model_seeds]
         first = max(1, plan.steps // FIRST_PART)
         for model in models:
-            model.widths = (WIDEST, WIDEST)
+            model.widths, model.forgiven = (WIDEST, WIDEST), 0.0
         train(models, model_seeds, rows, plan.changed(suffix="wide", steps=first))
-        models = [_unmixed(model, rows.train, clone(solver)) for model in models]
-        return train(models, model_seeds, rows, plan.changed(steps=max(1, plan.steps - first)))
+        solvers: list[Any] = _views(solver) if self.start is None else [solver]
+        models = [_unmixed(model, rows.train, clone(s)) for s in solvers for model in models]
+        return train(models, model_seeds * len(solvers), rows, plan.changed(steps=max(1, plan.steps - first)))
 
     def _adopt(self, bent: Trained, flat: Trained, rows: Rows, solver: Any) -> None:
-        self.objectives_, self.history_, self.models_ = bent.objectives, bent.history, bent.models
+        n, self.history_ = self.n_models if self.depth else 1, bent.history
+        reached = np.where(bent.diverged, np.inf, bent.objectives).reshape(-1, n)  # of every branch of every seed
+        taken = reached.argmin(axis=0)
+        self.objectives_ = reached.min(axis=0)
+        self.models_ = [bent.models[b * n + k] for k, b in enumerate(taken)]
         self.affine_objective_ = float(flat.objectives[0])
-        self.best_ = int(np.argmin(np.where(bent.diverged, np.inf, bent.objectives)))
+        self.best_ = int(self.objectives_.argmin())
         self.bent_ = bool(self.objectives_[self.best_] < self.affine_objective_ - MARGIN)
         identity = _model(0, rows, depth=0)
-        chosen = _unmixed(bent.models[self.best_], rows.train, clone(solver)) if self.bent_ else identity
+        chosen = _unmixed(self.models_[self.best_], rows.train, clone(solver)) if self.bent_ else identity
         self.layers_ = chosen.layers.double().cpu().requires_grad_(False)
+
+
+def _views(solver: Any) -> list[Any]:
+    """The solver once for every view of the code."""
+    return [clone(solver).set_params(view=view) for view in BRANCHES]  # type: ignore[union-attr]
 
 
 def _model(seed: int, rows: Rows, *, depth: int) -> SpikeSlabFlow:
     with seeds.global_torch(seed, "initial weights"):
-        return SpikeSlabFlow(rows.train.shape[1], depth).to(rows.train)
+        model = SpikeSlabFlow(rows.train.shape[1], depth).to(rows.train)
+    model.believe(rows.train)
+    return model
 
 
 def _unmixed(model: Any, x: Tensor, solver: Any) -> SpikeSlabFlow:
     """A copy of a model with the affine sparse unmixing of its code behind it; as it was where nothing is sparse."""
     changed = deepcopy(model).requires_grad_(True).train()
-    changed.widths = (WIDEST, NARROWEST)
+    changed.widths, changed.forgiven = (WIDEST, NARROWEST), FORGIVEN
     with torch.no_grad():
         code = model.layers(x)[0].double().cpu().numpy()
     if "n_components" in solver.get_params():
@@ -340,22 +378,22 @@ def _unmixed(model: Any, x: Tensor, solver: Any) -> SpikeSlabFlow:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what is not sparse was said of the rows already
-            spread = np.sqrt((solver.fit(code).transform(code) ** 2).mean(axis=0))
+            spread = _spread(solver.fit(code).transform(code))
     except checks.InputError:
         return changed
     origin, matrix = _affine(lambda z: solver.transform(z) / spread, code.shape[1])
     changed.layers.follow(matrix.to(x), origin.to(x))
-    changed.forget()
+    with torch.no_grad():
+        changed.believe(changed.layers(x)[0])
     return changed
+
+
+def _spread(codes: np.ndarray) -> np.ndarray:
+    """The spread of every latent while it is active, wherever its mean then lies."""
+    return fit_spikes(torch.as_tensor(codes)).slab_width.numpy()
 
 
 def _affine(f: Any, dim: int) -> tuple[Tensor, Tensor]:
     """Where an affine map of rows takes the origin, and its matrix."""
     images = torch.as_tensor(np.asarray(f(np.concatenate([np.zeros((1, dim)), np.eye(dim)])), dtype=float))
     return images[0], (images[1:] - images[0]).T.contiguous()
-
-
-def _like(given: Any, array: np.ndarray, result: np.ndarray) -> Any:
-    """In the precision of what was given, and a torch tensor where that was one."""
-    out = np.ascontiguousarray(result, dtype=array.dtype)
-    return torch.as_tensor(out, device=given.device) if isinstance(given, Tensor) else out

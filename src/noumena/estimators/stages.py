@@ -210,10 +210,11 @@ def fit_seeds(stage1: Any, x: np.ndarray, n_models: int, seed: int) -> list[Any]
     settings = stage1.get_params(deep=False)
     if "n_models" in settings:
         fitted = _fresh(stage1, n_models=n_models, random_state=seed).fit(x)
-        if getattr(fitted, "interrupted_", False):
+        if not hasattr(fitted, "transform_all"):
+            return [fitted]  # it has chosen among its models
+        if fitted.interrupted_:
             raise KeyboardInterrupt
-        lost = getattr(fitted, "diverged_", np.zeros(n_models, dtype=bool))
-        return [_with_best(fitted, k) for k in range(n_models) if not lost[k]]
+        return [_with_best(fitted, k) for k in range(n_models) if not fitted.diverged_[k]]
     if "random_state" not in settings:
         return [_fresh(stage1).fit(x)]  # every seed is the same
     return [_fresh(stage1, random_state=seed + k).fit(x) for k in range(n_models)]

@@ -1,0 +1,66 @@
+"""Maximum likelihood: is the truth the only minimiser of the expected negative log-likelihood?
+
+Random mixtures of two and three Gaussians through a random ReLU layer; along every single parameter the exact expected
+negative log-likelihood is followed and its global minimiser compared with the truth.
+
+Reference: mixture priors (paper 003), section 4, "Maximum likelihood", and Figure 1: 50 of 50. **Deviations**: see
+``guarantees.likelihood``; lines through the truth, one parameter at a time, not the whole space of parameters.
+"""
+
+from __future__ import annotations
+
+from noumena.guarantees.likelihood import experiment
+from noumena.studies import rows as tables
+from noumena.studies.rows import Row
+
+MODELS = 50
+PUBLISHED = (50, 50)
+"""Models whose truth was the unique minimiser, and models in all."""
+
+
+def cells() -> list[Row]:
+    """All models in one cell: the experiment draws one after the other."""
+    return [{"models": MODELS, "seed": 0}]
+
+
+def cell(models: int, seed: int) -> list[Row]:
+    """One row per model; ``margin`` is the least excess in nats one step of the grid away from the truth, or more."""
+    return [
+        {
+            "model": found.model,
+            "J": found.components,
+            "hidden": found.hidden,
+            "parameters": len(found.minima),
+            "unique": found.unique,
+            "margin": found.margin,
+            "distance": found.error,
+            "local minima": sum(line.minima - 1 for line in found.minima),
+        }
+        for found in experiment(models, seed=seed)
+    ]
+
+
+def compare(rows: list[Row]) -> str:
+    """How many models have a unique minimiser, by their components and in all."""
+    sound = tables.matching(rows)
+    groups = {f"{J}": tables.matching(sound, J=J) for J in sorted({row["J"] for row in sound})} | {"all": sound}
+    lines = [_line(name, group) for name, group in groups.items() if group]
+    header = ["J", "published", "unique", "parameters", "least margin", "farthest minimiser", "local minima beside"]
+    return tables.text_table(header, lines)
+
+
+def _line(name: str, group: list[Row]) -> list[str]:
+    unique = sum(bool(row["unique"]) for row in group)
+    return [
+        name,
+        f"{PUBLISHED[0]} of {PUBLISHED[1]}" if name == "all" else "–",
+        f"{unique} of {len(group)}",
+        f"{sum(row['parameters'] for row in group)}",
+        f"{min(row['margin'] for row in group):.1e}",
+        f"{max(row['distance'] for row in group):.1e}",
+        f"{sum(row['local minima'] for row in group)}",
+    ]
+
+
+if __name__ == "__main__":
+    tables.command("noumena.studies.kivva.likelihood")

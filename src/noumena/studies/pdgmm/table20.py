@@ -1,0 +1,86 @@
+"""Tables of Appendix E.5: latents that are always active together are found as blocks.
+
+Reference: potentially degenerate Gaussian mixtures (paper 001), Appendix E.5: R² of the linear regression from every
+block of true latents to every learned one, three block structures, base row. Whether the graph is empty is lost; its
+published matrices have .00 to .05 off the blocks, which dependent latents cannot have (see ``floor``, the same figure
+for z itself), so both graphs are run. **Deviations**: half of the *blocks*, rounded down, are active at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from noumena.metrics import block_r2
+from noumena.studies import rows as tables
+from noumena.studies.pdgmm import settings
+from noumena.studies.rows import Row
+from noumena.worlds import degenerate
+
+BLOCKS = {"2+2+2+2+2": (2, 2, 2, 2, 2), "1+1+1+3+4": (1, 1, 1, 3, 4), "1+1+2+6": (1, 1, 2, 6)}
+GRAPHS = (0, 1)
+PUBLISHED: dict[str, tuple[tuple[float, ...], float]] = {
+    "2+2+2+2+2": ((0.95, 0.90, 0.84, 0.84, 0.91, 0.91, 0.86, 0.96, 0.91, 0.88), 0.02),
+    "1+1+1+3+4": ((0.95, 0.89, 0.92, 0.91, 0.94, 0.92, 0.89, 0.96, 0.92, 0.93), 0.03),
+    "1+1+2+6": ((0.92, 0.89, 0.91, 0.88, 0.94, 0.91, 0.92, 0.88, 0.92, 0.82), 0.05),
+}
+"""R² of every learned latent on its own block, and the largest R² on another one."""
+
+
+def cells() -> list[Row]:
+    """One cell per block structure, graph and seed."""
+    return [{"blocks": b, "edges": k, "seed": seed} for b in BLOCKS for k in GRAPHS for seed in settings.SEEDS]
+
+
+def cell(*, blocks: str, edges: int, seed: int, rows: int = settings.ROWS, steps: int = settings.STEPS) -> list[Row]:
+    """Build a world of blocks; score the block structure of every method's code, and of z itself."""
+    sizes = BLOCKS[blocks]
+    truth = degenerate(**settings.world(edges=edges), blocks=sizes, seed=seed)
+    data = settings.drawn(truth, rows)
+    floor = figures(data.judge.z, data.judge.z, sizes)["leak"]
+    found = settings.all_scored(data, seed, judge=lambda _, z, z_hat: figures(z, z_hat, sizes), steps=steps)
+    return [{**row, "floor": floor} for row in found]
+
+
+def figures(z: np.ndarray, z_hat: np.ndarray, sizes: tuple[int, ...]) -> Row:
+    """Own-block and other-block R² of a code, whether every block got its share of latents, and the whole matrix."""
+    result = block_r2(z, z_hat, sizes)
+    matrix = result.matrix[np.argsort(result.partner, kind="stable")]
+    counts = np.bincount(result.partner, minlength=len(sizes))
+    return {
+        "own": result.score,
+        "leak": result.leakage,
+        "largest leak": float(np.sort(result.matrix, axis=1)[:, -2].max()),
+        "blocks found": bool((counts == np.array(sizes)).all()),
+        "matrix": "; ".join(" ".join(f"{entry:.2f}" for entry in row) for row in matrix),
+    }
+
+
+def compare(rows: list[Row]) -> str:
+    """Own and other R² by structure, graph and method; then the matrix of the flow for the first seed."""
+    lines, matrices = [], []
+    for name, (own, worst) in PUBLISHED.items():
+        for k in GRAPHS:
+            here = tables.matching(rows, blocks=name, edges=k)
+            lines += [_line(name, k, method, tables.matching(here, method=method)) for method in settings.METHODS]
+            matrices += _printed(f"{name}, k = {k}", tables.matching(here, method="flow", seed=settings.SEEDS[0]))
+        lines.append([name, "", "published", f"{np.mean(own):.3f}", "", f"{worst}", "", "", ""])
+    header = ["blocks", "k", "method", "own R²", "other R²", "largest other", "floor", "blocks found", "theory says"]
+    return "\n".join([tables.text_table(header, lines), *matrices])
+
+
+def _line(name: str, k: int, method: str, rows: list[Row]) -> list[Any]:
+    own, leak, largest, floor = (tables.spread(rows, c) for c in ("own", "leak", "largest leak", "floor"))
+    found = f"{sum(bool(r.get('blocks found')) for r in rows)} of {len(rows)}"
+    return [name, str(k), method, own, leak, largest, floor, found, settings.words(rows, "theory")]
+
+
+def _printed(title: str, rows: list[Row]) -> list[str]:
+    """The matrix of one row as in the paper: learned latents below one another, blocks side by side."""
+    heading = f"{title}, flow, R² of every learned latent on every block"
+    return [line for row in rows if row.get("matrix") for line in ("", heading, *row["matrix"].split("; "))]
+
+
+if __name__ == "__main__":
+    tables.command("noumena.studies.pdgmm.table20")

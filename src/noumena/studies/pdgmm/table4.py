@@ -1,0 +1,50 @@
+"""Table 4: the worlds of Table 1 with independent latents.
+
+Reference: potentially degenerate Gaussian mixtures (paper 001), Table 4. The published rows keep the k of Table 1, and
+the text says that latents are independent: we read this as an empty graph in every row, so that the rows of one
+group that differ in k are one world. What Table 1 has already computed is taken from its file where it lies beside.
+**Deviations**: see ``settings``.
+"""
+
+from __future__ import annotations
+
+from noumena.studies import rows as tables
+from noumena.studies.pdgmm import settings, table1
+from noumena.studies.rows import Row
+
+KNOWN = ("table1",)
+"""Studies whose finished cells are taken over."""
+WORLDS = tuple({**w, "edges": 0} for w in table1.WORLDS)
+PUBLISHED = (
+    (0.96, 0.01), (0.97, 0.01), (0.93, 0.05), (0.94, 0.03),
+    (0.97, 0.01), (0.97, 0.01), (0.97, 0.01), (0.91, 0.04),
+    (0.96, 0.03), (0.97, 0.01), (0.94, 0.02),
+    (0.46, 0.04), (0.97, 0.01), (0.93, 0.03),
+    (0.97, 0.01), (0.87, 0.04), (0.61, 0.04), (0.49, 0.02),
+    (0.96, 0.03), (0.84, 0.01), (0.61, 0.01), (0.63, 0.01),
+)  # fmt: skip
+"""MCC of stage 2 in the order of Table 1, mean and deviation."""
+
+cell = settings.cell
+
+
+def cells() -> list[Row]:
+    """One cell per world and seed."""
+    return settings.cells(WORLDS)
+
+
+def compare(rows: list[Row]) -> str:
+    """MCC with independent latents, beside the published figure here and in Table 1; k as published."""
+    lines = []
+    for printed, w, independent, dependent in zip(table1.WORLDS, WORLDS, PUBLISHED, table1.PUBLISHED, strict=True):
+        here = settings.of_world(rows, w)
+        published = [tables.published(independent), tables.published(dependent[table1.MCC2])]
+        basis = tables.spread(tables.matching(here, method="flow"), "mcc_sparse")
+        theory = settings.words(here, "theory")
+        lines.append([*settings.label(printed), *published, *settings.spreads(here, "mcc"), basis, theory])
+    header = [*settings.LABEL, "published", "published Table 1", *settings.METHODS, "flow, sparse basis", "theory says"]
+    return tables.text_table(header, lines)
+
+
+if __name__ == "__main__":
+    tables.command("noumena.studies.pdgmm.table4")
