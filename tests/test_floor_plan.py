@@ -9,6 +9,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "noumena"
 FOUNDATIONS = {
     "checks",
     "seeds",
+    "mixtures",
     "threads",
     "derivatives",
     "evidence",
@@ -26,6 +27,7 @@ MAY_IMPORT = {
     "surplus": set(),
     "queries": {"checks", "structure"},
     "seeds": {"checks"},
+    "mixtures": {"checks", "seeds"},
     "derivatives": {"checks"},
     "ambiguity": {"checks"},
     "evidence": set(),

@@ -15,7 +15,7 @@ import noumena as nm
 from noumena.ambiguity import Ambiguity
 from noumena.checks import InputError
 from noumena.estimators.gaussians import DegenerateGaussians, _flat, mixture_of_masks
-from noumena.worlds.mixtures import Mixture
+from noumena.mixtures import Mixture
 
 LAW = Mixture(
     [0.2, 0.35, 0.45],

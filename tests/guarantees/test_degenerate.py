@@ -28,7 +28,7 @@ from noumena.guarantees.degenerate import (
     mixed_with,
 )
 from noumena.guarantees.theorem import Reading
-from noumena.worlds.mixtures import Mixture
+from noumena.mixtures import Mixture
 
 
 def masked(*masks: tuple[int, ...], n: int = 3, means: Any = None, seed: int = 0) -> Mixture:

@@ -11,7 +11,7 @@ import pytest
 from noumena.guarantees import degenerate
 from noumena.guarantees.degenerate import COMMON_BASIS, COMMON_POINT, GENERIC, INVERTIBLE, degenerate_ladder
 from noumena.guarantees.theorem import Reading
-from noumena.worlds.mixtures import Mixture
+from noumena.mixtures import Mixture
 
 
 def masked(*masks: tuple[int, ...], n: int = 3, means: Any = None, seed: int = 0) -> Mixture:

@@ -11,7 +11,7 @@ import pytest
 
 from noumena.checks import InputError
 from noumena.guarantees.mixtures import MAXIMAL, mixture_ladder, recover_states
-from noumena.worlds.mixtures import Mixture
+from noumena.mixtures import Mixture
 
 MEANS = np.array([[0.0, 0], [0, 3], [3, 0], [3, 3]])
 VARIANCES = np.array([[1.0, 1], [1, 4], [2, 1], [2, 4]])

@@ -23,7 +23,7 @@ from noumena.guarantees.mixtures import (
     unmix,
 )
 from noumena.guarantees.theorem import Reading
-from noumena.worlds.mixtures import Mixture
+from noumena.mixtures import Mixture
 
 
 def linear(rows: list[list[float]]) -> nn.Linear:

@@ -11,7 +11,7 @@ from sklearn.mixture import GaussianMixture
 from noumena.checks import InputError
 from noumena.metrics import affine_distance
 from noumena.metrics.mixtures import _Search, _standard
-from noumena.worlds.mixtures import Mixture
+from noumena.mixtures import Mixture
 
 
 def mixture(k: int, n: int, seed: int) -> Mixture:

@@ -7,10 +7,10 @@ from scipy.stats import norm
 
 from noumena.checks import InputError
 from noumena.guarantees.likelihood import experiment
+from noumena.mixtures import Mixture
 from noumena.nets import MLP
 from noumena.studies import rows as tables
 from noumena.studies.kivva import likelihood, mnist, pinwheel
-from noumena.worlds.mixtures import Mixture
 
 TINY = {"steps": 6, "pretraining": 3}
 TURN = np.array([[1.0, 1.0], [-1.0, 1.0]]) / np.sqrt(2)

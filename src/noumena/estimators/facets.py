@@ -31,8 +31,8 @@ from noumena.estimators.estimator import Builder
 from noumena.estimators.mixture_prior import Components, best_log_responsibilities
 from noumena.estimators.mixture_vae import MixtureObjective, MixtureVAE
 from noumena.estimators.training import Training
+from noumena.mixtures import Mixture
 from noumena.penalties import Penalty
-from noumena.worlds.mixtures import Mixture
 
 
 def gates(progress: float, n_facets: int, fade: float) -> list[float]:

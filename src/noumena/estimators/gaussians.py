@@ -27,7 +27,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from noumena import checks, seeds
-from noumena.worlds.mixtures import Mixture
+from noumena.mixtures import Mixture
 
 THRESHOLD = 1e-3
 ACCIDENTS = 3.0

@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from torch import Tensor, nn
 
-from noumena.worlds.mixtures import Mixture
+from noumena.mixtures import Mixture
 
 FLOOR = 1e-3
 """The least variance of a cluster, in units of the latent's own."""

@@ -36,8 +36,8 @@ from noumena.estimators.mixture_prior import (
 )
 from noumena.estimators.training import Rows, Training, train
 from noumena.estimators.vae import IN_USE, kl_to_standard_normal
+from noumena.mixtures import Mixture
 from noumena.penalties import Penalty
-from noumena.worlds.mixtures import Mixture
 
 MOST_ROWS = 20_000
 """Codes that the first mixture is fitted to."""

@@ -36,7 +36,7 @@ from noumena.ambiguity import Ambiguity, Blocks
 from noumena.guarantees.injectivity import read_decoder
 from noumena.guarantees.mixtures import answered, named, precision, variance_tolerance
 from noumena.guarantees.theorem import ANYTHING, Hypothesis, Reading, Theorem
-from noumena.worlds.mixtures import Mixture, Support, common_basis
+from noumena.mixtures import Mixture, Support, common_basis
 
 MIXING = "the mixing is injective, continuous and piecewise affine"
 RECONSTRUCTION = "(2) the data are reconstructed"

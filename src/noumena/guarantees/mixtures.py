@@ -28,7 +28,7 @@ from noumena import checks
 from noumena.ambiguity import Ambiguity
 from noumena.guarantees.injectivity import read_decoder
 from noumena.guarantees.theorem import Hypothesis, Reading, Theorem
-from noumena.worlds.mixtures import TOLERANCE, Mixture
+from noumena.mixtures import TOLERANCE, Mixture
 
 FITTED = 0.05
 """Differences, correlations, angles and relative spreads below this are noise in a fitted mixture."""

@@ -24,7 +24,7 @@ from noumena.surplus import surplus
 
 if TYPE_CHECKING:
     from noumena.guarantees.models import Read
-    from noumena.worlds import Mixture
+    from noumena.mixtures import Mixture
 
 INVERTIBLE = "g is invertible"
 NO_DENSER = "the other model is no denser"
@@ -110,7 +110,7 @@ def _read_mixture(
     """A mixture by its ladder; scikit-learn's is fitted, our own is known unless it is said that it was fitted."""
     from noumena.guarantees.degenerate import degenerate_ladder
     from noumena.guarantees.mixtures import mixture_ladder, precision, variance_tolerance
-    from noumena.worlds import Mixture
+    from noumena.mixtures import Mixture
 
     law = Mixture.of(subject)
     known = law is subject if known is None else known

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
-from noumena.worlds.mixtures import Mixture
+from noumena.mixtures import Mixture
 
 SINGULAR = 1e-10
 """A component whose smallest variance is this small, beside the mixture's, has no density."""

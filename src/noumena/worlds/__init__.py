@@ -1,11 +1,11 @@
 """Worlds: where the truth is known. A world has latents, a decoder and the structure between them."""
 
+from noumena.mixtures import Mixture
 from noumena.worlds.degenerate import DegenerateWorld, degenerate, two_bases
 from noumena.worlds.families import family
 from noumena.worlds.graphs import Graph, random_graph
 from noumena.worlds.laws import Law, law
 from noumena.worlds.mixings import Layers, layered
-from noumena.worlds.mixtures import Mixture
 from noumena.worlds.pinwheel import Pinwheel, pinwheel
 from noumena.worlds.priors import (
     Counterexample,

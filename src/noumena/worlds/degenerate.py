@@ -31,9 +31,9 @@ from torch import Tensor
 
 from noumena import checks, seeds
 from noumena.checks import InputError
+from noumena.mixtures import TOLERANCE, Mixture, Support, common_basis
 from noumena.worlds.graphs import Graph, random_graph
 from noumena.worlds.mixings import Layers, layered, plane_rotations
-from noumena.worlds.mixtures import TOLERANCE, Mixture, Support, common_basis
 from noumena.worlds.priors import MixtureWorld, mixed
 
 NOISES = ("gaussian", "exponential", "gumbel")

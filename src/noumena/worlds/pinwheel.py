@@ -17,7 +17,7 @@ from math import pi
 import numpy as np
 
 from noumena import checks, seeds
-from noumena.worlds.mixtures import Mixture
+from noumena.mixtures import Mixture
 from noumena.worlds.world import Sample
 
 SCALE = 10.0

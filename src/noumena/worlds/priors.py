@@ -27,9 +27,9 @@ from torch import Tensor, nn
 
 from noumena import checks, seeds
 from noumena.derivatives import jacobian
+from noumena.mixtures import Mixture
 from noumena.worlds.graphs import random_graph
 from noumena.worlds.mixings import layered, linear, plane_rotations
-from noumena.worlds.mixtures import Mixture
 from noumena.worlds.world import Sample
 
 

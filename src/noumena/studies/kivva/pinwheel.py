@@ -30,10 +30,10 @@ from noumena import checks
 from noumena.estimators.mixture_vae import VaDE
 from noumena.estimators.training import Training
 from noumena.metrics import affine_distance, mcc, weak_mcc
+from noumena.mixtures import Mixture
 from noumena.nets import MLP
 from noumena.studies import rows as tables
 from noumena.studies.rows import Row
-from noumena.worlds.mixtures import Mixture
 from noumena.worlds.pinwheel import pinwheel
 
 TRAINED, TRIVIAL = ("VaDE", "VAE"), ("ICA", "x")

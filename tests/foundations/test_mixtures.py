@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal, ortho_group
 from sklearn.mixture import GaussianMixture
 
 from noumena.checks import InputError
-from noumena.worlds.mixtures import Mixture, Support, common_basis
+from noumena.mixtures import Mixture, Support, common_basis
 
 
 def random_mixture(seed: int, *, k: int = 3, d: int = 4, ranks: tuple[int, ...] | None = None) -> Mixture:
