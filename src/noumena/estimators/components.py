@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from noumena import checks, seeds, threads
 from noumena.estimators.plan import Training
 from noumena.estimators.sparse_basis import SCALES, anneal, neighbour_differences, rotations
 from noumena.estimators.spikes import Spikes, fit_spikes, needed_gain
+from noumena.estimators.transformer import Transformer, as_given
 
 FLAT = 1e-10
 """Eigenvalues of the covariance below this, relative to the largest, are rounding."""
@@ -43,7 +43,7 @@ HELD = 20
 """Rows per direction that a snapped component rests on."""
 
 
-class SparseComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SparseComponents(Transformer):
     """Affine unmixing by sparsity: ``transform(x)`` is zero where a latent is inactive.
 
     ``n_components=None`` finds the rank of the data, above a flat floor of noise if there is one; fewer components than
@@ -109,28 +109,25 @@ class SparseComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         array = checks.table(x, "x")
         self._compare_columns(x, array, reset=False)
         z = array.astype(np.float64) @ self.components_.T + self.intercept_
-        return np.where(self.exact_ & (np.abs(z) < EXACT), 0.0, z)
+        return as_given(x, array, np.where(self.exact_ & (np.abs(z) < EXACT), 0.0, z))
 
-    def inverse_transform(self, z: Any) -> np.ndarray:
+    def inverse_transform(self, z: Any) -> Any:
         """Observations of latents; exact up to what lies outside the subspace of the components."""
         check_is_fitted(self)
         array = checks.table(z, "z")
         matches = array.shape[1] == self.n_components_
         checks.require(matches, f"z must have {self.n_components_} columns.", f"{array.shape[1]}")
-        return (array - self.intercept_ - self.mean_ @ self.components_.T) @ self.mixing_.T + self.mean_
+        x = (array - self.intercept_ - self.mean_ @ self.components_.T) @ self.mixing_.T + self.mean_
+        return as_given(z, array, x)
 
     def active(self, x: Any) -> np.ndarray:
         """Which latents of which rows are active: those that more likely belong to the slab than to the spike."""
-        return self._spikes.inactive(torch.as_tensor(self.transform(x))).numpy() < 0.5
+        return self._spikes.inactive(torch.as_tensor(self.transform(x)).double().cpu()).numpy() < 0.5
 
     def score(self, x: Any, y: Any = None) -> float:
         """Mean log-density of rows, within the subspace of the components, if latents were independent."""
-        density = self._spikes.log_density(torch.as_tensor(self.transform(x))).sum(dim=1).mean()
+        density = self._spikes.log_density(torch.as_tensor(self.transform(x)).double().cpu()).sum(dim=1).mean()
         return float(density) + np.linalg.slogdet(self.components_ @ self.components_.T).logabsdet / 2
-
-    def _compare_columns(self, x: Any, array: np.ndarray, *, reset: bool) -> None:
-        frame: Any = x if hasattr(x, "columns") else array
-        validate_data(self, X=frame, reset=reset, skip_check_array=True)
 
     # ---- the search --------------------------------------------------------------------------------------
 

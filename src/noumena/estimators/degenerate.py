@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from noumena import checks, seeds
 from noumena.checks import DivergenceError, InputError
 from noumena.estimators.components import SparseComponents
 from noumena.estimators.gaussians import mixture_of_masks
-from noumena.estimators.lagrangian import ConstrainedComponents, as_given
+from noumena.estimators.lagrangian import ConstrainedComponents
 from noumena.estimators.sparse_flow import SparseFlow
 from noumena.estimators.stages import (
     ENOUGH,
@@ -42,6 +42,7 @@ from noumena.estimators.stages import (
     fit_seeds,
     normality,
 )
+from noumena.estimators.transformer import Transformer, as_given
 
 STAGES = ("auto", "identity", "flow", "autoencoder")
 SOLVERS = ("sparse", "paper")
@@ -94,7 +95,7 @@ class _Chain:
         return Criteria(1 - float(lost.mean()), density, share, normality(z, found.masks[found.labels]))
 
 
-class DegenerateMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class DegenerateMixture(Transformer):
     """Latents that are sparse after an affine map of a code: two stages, the first only where it pays.
 
     Parameters: ``n_latents``, as many as columns if ``None``. ``stage1``: ``"auto"`` compares the identity with
@@ -196,10 +197,6 @@ class DegenerateMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         array = checks.table(x, "x", min_rows=4, varying=True)
         self._compare_columns(x, array, reset=True)
         return array
-
-    def _compare_columns(self, x: Any, array: np.ndarray, *, reset: bool) -> None:
-        frame: Any = x if hasattr(x, "columns") else array
-        validate_data(self, X=frame, reset=reset, skip_check_array=True)
 
     def _split(self, array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows to fit and rows to judge; the split depends on the number of rows only, so all seeds share it."""

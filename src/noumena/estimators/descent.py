@@ -70,7 +70,7 @@ class BoundedDescent(Descent):
 
     def __init__(self, parameters: State, *, learning_rate: float, clip: float | None, bound: float):
         super().__init__(parameters, learning_rate=learning_rate, clip=clip)
-        cooper = _cooper()
+        cooper = cooper_package()
         self.bound = bound
         first = next(iter(parameters.values()))
         start = torch.full((len(first),), bound, device=first.device, dtype=first.dtype)
@@ -102,7 +102,8 @@ class BoundedDescent(Descent):
             self.multiplier.weight.copy_(kept["multiplier"])
 
 
-def _cooper() -> Any:
+def cooper_package() -> Any:
+    """The package of constrained optimisation; one sentence names the extra where it is missing."""
     try:
         import cooper
     except ImportError as error:

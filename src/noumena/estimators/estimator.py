@@ -14,14 +14,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from noumena import checks, seeds
 from noumena.checks import InputError
 from noumena.estimators.polish import polish
 from noumena.estimators.training import Objective, Rows, Training, train
+from noumena.estimators.transformer import Transformer
 from noumena.nets import MLP
 from noumena.penalties import Penalty
 from noumena.structure import Structure
@@ -71,7 +72,7 @@ class Decoder(nn.Module):
         return self.codec.decode(z)
 
 
-class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Estimator(Transformer):
     """Base of all estimators that are trained by gradient; subclasses say how a model is built.
 
     After ``fit``: ``models_`` (all of them), ``best_`` (the index in use), ``objectives_`` and ``terms_`` (held-out,
@@ -249,11 +250,6 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         digest = hashlib.sha256(json.dumps(facts).encode())
         digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
-
-    def _compare_columns(self, x: Any, array: np.ndarray, *, reset: bool) -> None:
-        """Learn (or compare with what was learned) the number and names of columns, in scikit-learn's words."""
-        frame: Any = x if hasattr(x, "columns") else array
-        validate_data(self, X=frame, reset=reset, skip_check_array=True)
 
     def _through(self, x: Any, verb: str, k: int) -> Any:
         rows, model = self._ready(x, "z" if verb == "decode" else "x", k)

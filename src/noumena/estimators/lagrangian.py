@@ -34,15 +34,15 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from noumena import checks, seeds, threads
 from noumena.checks import DivergenceError
-from noumena.estimators.descent import _cooper
+from noumena.estimators.descent import cooper_package
 from noumena.estimators.history import History
 from noumena.estimators.plan import Training
+from noumena.estimators.transformer import Transformer, as_given
 
 LAYERS = (10, 50, 50, 50, 50, 10)
 """Widths of the published hidden layers, in multiples of the number of components: seven layers with the last."""
@@ -100,7 +100,7 @@ class InnerAutoencoder(nn.Module):
         return scale[:, None] * A, self.shift - scale * h.mean(dim=0)
 
 
-class ConstrainedComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class ConstrainedComponents(Transformer):
     """Affine sparse components by the published Lagrangian: ``steps`` of extra-gradient Adam, none of them cheap.
 
     Parameters: ``n_components``, as many as columns if ``None``; ``sparsity``, the bound on the mean absolute code;
@@ -181,10 +181,6 @@ class ConstrainedComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         layers = tuple(checks.count(width, "A width in layers") for width in self.layers)
         return layers, Training(device=self.device).torch_device()
 
-    def _compare_columns(self, x: Any, array: np.ndarray, *, reset: bool) -> None:
-        frame: Any = x if hasattr(x, "columns") else array
-        validate_data(self, X=frame, reset=reset, skip_check_array=True)
-
     def _solve(self, inner: InnerAutoencoder, rows: Tensor, seed: int) -> None:
         problem, pair = _lagrangian(inner, self.sparsity, self.learning_rate, self.dual_learning_rate)
         self.history_, self.multiplier_ = History(), 0.0
@@ -221,7 +217,7 @@ class ConstrainedComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
 def _lagrangian(inner: InnerAutoencoder, level: float, learning_rate: float, dual_learning_rate: float) -> Any:
     """``min mean (x̂ − x)²  s.t.  mean |h| ≤ level`` in cooper's words, and the extra-gradient steps for both sides."""
-    cooper = _cooper()
+    cooper = cooper_package()
     weight = inner.bias
     multiplier = cooper.multipliers.DenseMultiplier(num_constraints=1, device=weight.device, dtype=weight.dtype)
 
@@ -264,9 +260,3 @@ def _measured(inner: InnerAutoencoder, rows: Tensor, mean: np.ndarray, scale: np
         return (checks.table(x, "x") - mean) / scale @ C.double().cpu().numpy().T + c.double().cpu().numpy()
 
     return transform
-
-
-def as_given(given: Any, array: np.ndarray, result: Any) -> Any:
-    """The result in the kind and precision of what was given, of which ``array`` is the table."""
-    result = np.asarray(result, dtype=array.dtype)
-    return torch.as_tensor(result, device=given.device) if isinstance(given, Tensor) else result

@@ -26,11 +26,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from noumena import checks, seeds
-from noumena.derivatives import jacobian
 from noumena.mixtures import Mixture
 from noumena.worlds.graphs import random_graph
 from noumena.worlds.mixings import layered, linear, plane_rotations
-from noumena.worlds.world import Sample
+from noumena.worlds.world import Decoding, Sample
 
 
 @runtime_checkable
@@ -48,7 +47,7 @@ class Components(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class MixtureWorld:
+class MixtureWorld(Decoding):
     """Latents from a mixture of components, ``x = decoder(z)``; ``facts`` says what the world satisfies, by name."""
 
     law: Components
@@ -76,18 +75,6 @@ class MixtureWorld:
         stream = seeds.seed_of(seeds.numpy_generator(self.seed, "mixture world", seeds.seed_of(seed)))
         z, u = self.law.sample(checks.count(n, "n"), seed=stream)
         return Sample(x=self.decode(z), z=z, u=u)
-
-    def decode(self, z: Any) -> Any:
-        """Observations of latents; numpy in, numpy out."""
-        if isinstance(z, Tensor):
-            return self.decoder(z)
-        return self.decoder(torch.as_tensor(checks.table(z, "z"), dtype=torch.float64)).numpy()
-
-    def jacobian(self, z: Any) -> Any:
-        """The Jacobian at each point, (batch, observed, latent); numpy in, numpy out."""
-        if isinstance(z, Tensor):
-            return jacobian(self.decoder, z)
-        return jacobian(self.decoder, torch.as_tensor(checks.table(z, "z"), dtype=torch.float64)).numpy()
 
 
 # ---- mixtures behind a layered mixing --------------------------------------------------------------------

@@ -25,8 +25,26 @@ class Sample:
     u: np.ndarray | None = None
 
 
+class Decoding:
+    """What has a decoder: observations and Jacobians of latents."""
+
+    decoder: Callable[[Tensor], Tensor]
+
+    def decode(self, z: Any) -> Any:
+        """Noise-free observations; numpy in, numpy out."""
+        if isinstance(z, Tensor):
+            return self.decoder(z)
+        return self.decoder(torch.as_tensor(checks.table(z, "z"), dtype=torch.float64)).numpy()
+
+    def jacobian(self, z: Any) -> Any:
+        """The Jacobian at each point, (batch, observed, latent); numpy in, numpy out."""
+        if isinstance(z, Tensor):
+            return jacobian(self.decoder, z)
+        return jacobian(self.decoder, torch.as_tensor(checks.table(z, "z"), dtype=torch.float64)).numpy()
+
+
 @dataclass(frozen=True)
-class World:
+class World(Decoding):
     """The truth: ``x = decoder(z) + noise`` with ``z`` from a law.
 
     ``facts`` holds what was verified when the world was built, by name, with the measured margin.
@@ -61,15 +79,3 @@ class World:
     def latents(self, n: int, *, seed: int = 0) -> Tensor:
         """Draw ``n`` latent points."""
         return self.law.draw(n, seeds.generator(self.seed, "latents", seed))
-
-    def decode(self, z: Any) -> Any:
-        """Noise-free observations; numpy in, numpy out."""
-        if isinstance(z, Tensor):
-            return self.decoder(z)
-        return self.decoder(torch.as_tensor(checks.table(z, "z"), dtype=torch.float64)).numpy()
-
-    def jacobian(self, z: Any) -> Any:
-        """The Jacobian at each point, (batch, observed, latent); numpy in, numpy out."""
-        if isinstance(z, Tensor):
-            return jacobian(self.decoder, z)
-        return jacobian(self.decoder, torch.as_tensor(checks.table(z, "z"), dtype=torch.float64)).numpy()

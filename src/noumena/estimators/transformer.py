@@ -1,0 +1,30 @@
+"""Transformer: scikit-learn's contract, with the columns of ``fit`` remembered and results in the kind of the input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import validate_data
+from torch import Tensor
+
+
+class Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base of all estimators with ``transform``."""
+
+    def _compare_columns(self, x: Any, array: np.ndarray, *, reset: bool) -> None:
+        """Learn (or compare with what was learned) the number and names of columns, in scikit-learn's words."""
+        frame: Any = x if hasattr(x, "columns") else array
+        validate_data(self, X=frame, reset=reset, skip_check_array=True)
+
+
+def as_given(given: Any, array: np.ndarray, result: Any) -> Any:
+    """The result in the kind and precision of what was given, of which ``array`` is the table.
+
+    >>> as_given(torch.ones(1, 2), np.ones((1, 2), dtype=np.float32), np.array([[0.5]]))
+    tensor([[0.5000]])
+    """
+    result = np.ascontiguousarray(result, dtype=array.dtype)
+    return torch.as_tensor(result, device=given.device) if isinstance(given, Tensor) else result
