@@ -95,6 +95,17 @@ def test_offsets_are_moved_to_where_projections_are_densest():
     assert centred(settled, torch.tensor([[[1.0, -2.0]]]), 0.1)[0, 0, 1] == -2.0
 
 
+def test_annealing_centres_projections_before_it_descends():
+    generator = torch.Generator().manual_seed(0)
+    values = torch.cat([torch.full((600,), 3.0), torch.randn(400, generator=generator)])[:, None].double()
+    rows = torch.cat([values, torch.ones(1000, 1)], dim=1)
+    far, near = (
+        anneal(rows, torch.tensor([[[1.0, 0.0]]]).double(), (0.01,), iterations=1, offsets=offsets)[0][0, 0, 1]
+        for offsets in (False, True)
+    )
+    assert abs(near + 3) < 0.05 < abs(far + 3)
+
+
 def test_differences_are_to_the_nearest_other_row():
     x = torch.randn(40, 3, generator=torch.Generator().manual_seed(3)).double()
     distances = cdist(x, x)

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from noumena.checks import InputError
-from noumena.estimators.components import SparseComponents
+from noumena.estimators.components import SparseComponents, _agreement, _snapped
 from noumena.metrics import mcc
 
 
@@ -84,6 +84,34 @@ def test_a_fit_is_deterministic_and_restarts_agree_on_easy_data():
     assert (other.agreement_ == 1).all()
 
 
+def test_agreement_is_with_the_other_restarts():
+    turn = torch.tensor([[0.6, 0.8], [-0.8, 0.6]]).double()
+    bases = torch.stack([torch.eye(2).double(), turn])
+    np.testing.assert_allclose(_agreement(bases[0], bases, 0), 0.8)
+    np.testing.assert_allclose(_agreement(bases[0], torch.stack([turn, torch.eye(2).double()]), 0), 1.0)
+
+
+@pytest.mark.parametrize("view", ["rows", "differences"])
+def test_either_view_alone_finds_latents_that_rest_at_zero_and_says_which_it_was(view):
+    z = latents()
+    model = SparseComponents(view=view).fit(mixed(z))
+    assert mcc(z, model.transform(mixed(z))).score > 1 - 1e-9
+    assert model.chosen_.startswith(view)
+
+
+@pytest.mark.parametrize(("on_the_line", "exact"), [(500, True), (300, False)])
+def test_a_component_is_snapped_onto_a_hyperplane_only_if_it_holds_nearly_all_inactive_rows(on_the_line, exact):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 1000))
+    x[:500] = 0.004 * rng.normal(size=500)
+    x[:on_the_line] = 0.004 * y[:on_the_line]
+    rows, W = torch.as_tensor(np.column_stack([x, y])), torch.eye(2).double()
+    refined, snapped, _ = _snapped(rows, W)
+    assert snapped.tolist() == [exact, False]
+    slope = refined[0, 1] / refined[0, 0]
+    assert slope.item() == pytest.approx(-0.004 if exact else 0.0, abs=1e-9)
+
+
 def test_the_active_share_and_the_active_entries_are_those_of_the_world():
     z = latents(active=0.3)
     x = mixed(z)
@@ -142,6 +170,7 @@ def test_data_without_an_answer_are_refused_in_one_sentence(x, sentence):
         ({"n_components": 0}, "n_components must be a whole number of at least 1"),
         ({"n_restarts": 0}, "n_restarts must be"),
         ({"max_iter": 0}, "max_iter must be"),
+        ({"view": "afar"}, "view must be one of both, rows, differences"),
         ({"device": "moon"}, "device must be auto or a torch device"),
     ],
 )
