@@ -72,6 +72,15 @@ def test_the_rank_is_found_above_a_flat_floor_of_noise_and_by_number_when_asked(
     assert SparseComponents(n_components=4).fit(noisy).n_components_ == 4
 
 
+def test_small_latents_are_not_taken_for_noise():
+    z = latents()
+    turn = np.linalg.qr(np.random.default_rng(3).normal(size=(5, 5)))[0]
+    x = z * [9.0, 6, 4, 0.05, 0.1] @ turn  # two small eigenvalues, far below the others
+    model = SparseComponents().fit(x)
+    assert model.n_components_ == 5
+    assert mcc(z, model.transform(x)).score > 1 - 1e-9
+
+
 def test_a_fit_is_deterministic_and_restarts_agree_on_easy_data():
     x = mixed(latents())
     a, b = SparseComponents(random_state=3).fit(x), SparseComponents(random_state=3).fit(x)

@@ -28,8 +28,8 @@ from noumena.estimators.transformer import Transformer, as_given
 
 FLAT = 1e-10
 """Eigenvalues of the covariance below this, relative to the largest, are rounding."""
-GAP, NOISE_SPREAD = 10.0, 3.0
-"""A noise floor: at least two eigenvalues within a factor of the second, below all others by the first."""
+GAP, UNEVEN = 30.0, 1.2
+"""A floor of noise lies below all other eigenvalues by the first, and is as flat as noise is, up to the second."""
 JUDGED = 4000
 """Rows on which solutions are compared."""
 PAIRS = 10_000
@@ -245,7 +245,7 @@ def _whiten(x: np.ndarray, n_components: int | None, *, centre: bool) -> _White:
     wanted = rank if n_components is None else checks.count(n_components, "n_components")
     if n_components is None:
         own = np.linalg.svd((x - mean) / np.sqrt(len(x)), compute_uv=False) ** 2  # noise may be flat in its own units
-        wanted = min(_above_noise(eigenvalues[:rank]), _above_noise(own[:rank]))
+        wanted = min(_above_noise(values[:rank], len(x)) for values in (eigenvalues, own))
     given = f"{len(x)} rows of rank {rank} for {wanted} components"
     enough = wanted <= rank and wanted < len(x) - 1
     checks.require(enough, "x must have more rows, and at least as many independent columns, as components.", given)
@@ -253,15 +253,19 @@ def _whiten(x: np.ndarray, n_components: int | None, *, centre: bool) -> _White:
     return _White(mean, axes[:, :wanted] / deviations / unit[:, None], axes[:, :wanted] * deviations * unit[:, None])
 
 
-def _above_noise(eigenvalues: np.ndarray) -> int:
-    """How many (falling) eigenvalues stand above a flat floor; all when there is none.
+def _above_noise(eigenvalues: np.ndarray, rows: int) -> int:
+    """How many (falling) eigenvalues stand above a floor as flat as that of even noise; all when there is none.
 
-    >>> _above_noise(np.array([9.0, 4, 2, 0.01, 0.009])), _above_noise(np.array([9.0, 4, 2, 0.01]))
-    (3, 4)
+    Sample eigenvalues of ``m`` directions of noise spread by ``((1 + √(m/rows)) / (1 − √(m/rows)))²``.
+
+    >>> [_above_noise(np.array([9.0, 4, 2, 0.01, last]), 10_000) for last in (0.0098, 0.005)]
+    [3, 5]
     """
     for kept in range(1, len(eigenvalues) - 1):
         floor = eigenvalues[kept:]
-        if eigenvalues[kept - 1] > GAP * floor[0] and floor[0] < NOISE_SPREAD * floor[-1]:
+        ratio = min(np.sqrt(len(floor) / rows), 0.9)
+        flat = UNEVEN * ((1 + ratio) / (1 - ratio)) ** 2
+        if eigenvalues[kept - 1] > GAP * floor[0] and floor[0] < flat * floor[-1]:
             return kept
     return len(eigenvalues)
 
