@@ -52,6 +52,30 @@ def test_a_bound_that_does_not_bind_leaves_the_least_penalty():
     assert np.allclose(w, 0.0, atol=0.05)
 
 
+def test_weight_decay_shrinks_weights_by_a_share_of_the_rate_whatever_the_gradient():
+    class Still(Tug):
+        def forward(self, x, draws, progress):
+            return 0 * self.w.sum() + 0 * x.sum(), {}
+
+    rows = Rows(torch.zeros(8, 1), torch.zeros(8, 1), "still")
+    plan = nm.Training(steps=1, batch_size=8, learning_rate=0.1, weight_decay=0.5)
+    shrunk = train([Still(3.0)], [0], rows, plan).models[0].w
+    assert float(shrunk) == pytest.approx(3 * (1 - 0.1 * loop.one_cycle(0.0) * 0.5))
+
+
+def test_a_weight_decay_below_zero_is_refused():
+    with pytest.raises(InputError, match="weight_decay must be a finite number"):
+        nm.Training(weight_decay=-1).check()
+
+
+def test_pixels_that_never_change_are_allowed_when_nothing_is_divided_by_their_spread():
+    x = np.hstack([np.random.default_rng(0).normal(size=(40, 3)), np.zeros((40, 1))])
+    plan = nm.Training(steps=2, batch_size=8)
+    assert nm.Autoencoder(2, standardise=False, training=plan, random_state=0).fit(x).transform(x).shape == (40, 2)
+    with pytest.raises(InputError, match="x must vary in every column"):
+        nm.Autoencoder(2, training=plan).fit(x)
+
+
 def test_models_are_judged_by_penalty_and_then_by_excess():
     descent = BoundedDescent({"w": torch.zeros(3, requires_grad=True)}, learning_rate=0.1, clip=None, bound=2.0)
     penalty = torch.tensor([1.0, 2.0, 1.0])

@@ -25,11 +25,11 @@ DUAL_RATE = 0.01
 
 
 class Descent:
-    """Adam on every model's loss."""
+    """Adam on every model's loss, with decoupled weight decay."""
 
-    def __init__(self, parameters: State, *, learning_rate: float, clip: float | None):
+    def __init__(self, parameters: State, *, learning_rate: float, clip: float | None, weight_decay: float = 0.0):
         self.parameters, self.learning_rate = parameters, learning_rate
-        self.optimizer = torch.optim.Adam(parameters.values(), lr=learning_rate, fused=True)
+        self.optimizer = torch.optim.AdamW(parameters.values(), lr=learning_rate, weight_decay=weight_decay, fused=True)
         if clip is not None:
             self.optimizer.register_step_pre_hook(lambda *_: clip_each(parameters, clip))
 
@@ -68,8 +68,8 @@ class Descent:
 class BoundedDescent(Descent):
     """The least penalty among models whose fidelity stays within a bound."""
 
-    def __init__(self, parameters: State, *, learning_rate: float, clip: float | None, bound: float):
-        super().__init__(parameters, learning_rate=learning_rate, clip=clip)
+    def __init__(self, parameters: State, *, bound: float, **how: Any):
+        super().__init__(parameters, **how)
         cooper = cooper_package()
         self.bound = bound
         first = next(iter(parameters.values()))

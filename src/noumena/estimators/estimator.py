@@ -106,8 +106,8 @@ class Estimator(Transformer):
         )
 
     def _table(self, x: Any) -> np.ndarray:
-        """Checked observations."""
-        return checks.table(x, "x", min_rows=2, varying=True)
+        """Checked observations; columns may be constant, as the margins of images are, when they are not divided by it."""
+        return checks.table(x, "x", min_rows=2, varying=bool(self.standardise))
 
     def _beside(self, y: Any, rows: int) -> np.ndarray | None:
         """Columns, made of ``y``, that the models see beside the observations; none by default."""

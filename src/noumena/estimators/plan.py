@@ -15,7 +15,7 @@ class Training(BaseEstimator):
     """How to train: everything about the loop, nothing about the model.
 
     Parameters: ``steps`` of ``batch_size`` rows with Adam at a peak ``learning_rate`` (one cycle). ``clip`` caps each
-    model's gradient norm. With ``within`` the penalty is not weighted but minimised, while the rest of the loss stays
+    model's gradient norm; ``weight_decay`` shrinks all weights by that share of the rate at every step. With ``within`` the penalty is not weighted but minimised, while the rest of the loss stays
     within that share of what the same models reach without it. ``polish`` rounds of exchange moves follow the fit. A
     share ``held_out`` of the rows is never trained on; with ``patience``, a model stops when its held-out objective
     has not improved for that many of the 30 looks. ``checkpoint`` names a file that is written every
@@ -30,6 +30,7 @@ class Training(BaseEstimator):
         batch_size: int = 256,
         learning_rate: float = 1e-2,
         clip: float | None = None,
+        weight_decay: float = 0.0,
         within: float | None = None,
         polish: int = 0,
         patience: int | None = None,
@@ -44,6 +45,7 @@ class Training(BaseEstimator):
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.clip = clip
+        self.weight_decay = weight_decay
         self.within = within
         self.polish = polish
         self.patience = patience
@@ -61,6 +63,7 @@ class Training(BaseEstimator):
         checks.number(self.learning_rate, "learning_rate", minimum=1e-12)
         if self.clip is not None:
             checks.number(self.clip, "clip", minimum=1e-12)
+        checks.number(self.weight_decay, "weight_decay", minimum=0)
         if self.within is not None:
             checks.number(self.within, "within", minimum=0)
         checks.count(self.polish, "polish", minimum=0)

@@ -120,7 +120,7 @@ class _Fit:
         self.skeleton = deepcopy(self.models[0]).to("meta")
         parameters, self.buffers = stack_module_state(self.models)  # type: ignore[arg-type]
         self.parameters: State = {k: v.detach().requires_grad_() for k, v in parameters.items()}
-        how = {"learning_rate": plan.learning_rate, "clip": plan.clip}
+        how = {"learning_rate": plan.learning_rate, "clip": plan.clip, "weight_decay": plan.weight_decay}
         self.descent = (
             Descent(self.parameters, **how) if bound is None else BoundedDescent(self.parameters, bound=bound, **how)
         )
