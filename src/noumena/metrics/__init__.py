@@ -5,6 +5,8 @@ from noumena.metrics.canonical import CanonicalCorrelation, weak_mcc
 from noumena.metrics.causal import causal_graph, cpdag, graph_distance
 from noumena.metrics.correlation import Correlation, mcc
 from noumena.metrics.graphs import StructureDistance, structure_distance
+from noumena.metrics.information import InfoMEC, infomec, mutual_information
+from noumena.metrics.mixings import amari_distance
 from noumena.metrics.mixtures import AffineDistance, affine_distance
 from noumena.metrics.regression import Regression, r2
 from noumena.metrics.slots import SlotIdentifiability, sis
@@ -16,16 +18,20 @@ __all__ = [
     "BlockRegression",
     "CanonicalCorrelation",
     "Correlation",
+    "InfoMEC",
     "Regression",
     "SlotIdentifiability",
     "StructureDistance",
     "affine_distance",
     "agreement",
+    "amari_distance",
     "block_r2",
     "causal_graph",
     "cpdag",
     "graph_distance",
+    "infomec",
     "mcc",
+    "mutual_information",
     "r2",
     "sis",
     "structure_distance",

@@ -1,0 +1,277 @@
+"""ICA: independent components of a linear mixture, on a processor, a GPU, a disk or a cluster.
+
+Rows are whitened in double precision (in single precision the smallest eigenvalue of an ill-conditioned mixing turns
+negative and everything becomes NaN), then rotated until their components are as far from Gaussian as can be
+(``rotation``). At most one component may be Gaussian; order and signs are never identified.
+
+Reference: Hyvärinen, "Fast and robust fixed-point algorithms for independent component analysis" (1999); statistical
+and structural near-identifiability (paper 004), Theorem 2, for why one would.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from noumena import checks, seeds, threads
+from noumena.estimators.contrasts import Contrast, contrast_called
+from noumena.estimators.moments import Moments, Table
+from noumena.estimators.plan import Training
+from noumena.estimators.rotation import Rotated, rotate
+from noumena.estimators.transformer import Transformer, as_given
+
+FLAT = 1e-10
+"""Eigenvalues of the correlation matrix below this, relative to the largest, are rounding."""
+BLOCK = 2**22
+"""Entries that are transformed at a time."""
+
+
+class ICA(Transformer):
+    """Unmix ``x = A s + c`` with independent ``s``: symmetric FastICA, a drop-in for scikit-learn's.
+
+    ``n_components=None`` keeps the rank of the data; fewer are sought in the leading principal subspace. ``contrast``
+    is ``logcosh``, ``exp`` or ``cube``; ``whiten=False`` only centres, divides by one common scale and looks for the
+    best rotation of that, which finds sources of about equal variance only. The best of ``n_restarts``, which run as
+    one batch, is kept. A fit is at rest when no component turns by more than ``tol = 1 − |cos|`` in a step over all
+    rows. A tensor is unmixed where it lies unless ``device`` says otherwise; memory-mapped arrays, names of ``.npy``
+    files and Dask arrays are read in blocks and never held.
+
+    After ``fit``: ``components_`` (component, observed), ``s = (x − mean_) @ components_.T`` with unit variances;
+    ``mixing_`` back; ``whitening_``; ``rank_`` of the data; ``non_gaussianity_`` per component, by which they are
+    ordered; ``objective_``, their sum, and ``restart_objectives_``; ``restart_agreement_``, the smallest correlation
+    of a component with its match in another restart; ``converged_``, ``change_`` of the last step, ``n_iter_`` steps
+    and ``passes_``, what they cost in passes over all rows.
+
+    >>> s = np.array([[a, b] for a in (-1.0, 1.0) for b in (-1.0, 1.0)])  # all four corners
+    >>> np.abs(ICA().fit_transform(s @ [[2.0, 0.0], [1.0, 1.0]])).round(3).tolist()
+    [[1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [1.0, 1.0]]
+    """
+
+    n_features_in_: int
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        contrast: str = "logcosh",
+        whiten: bool = True,
+        n_restarts: int = 1,
+        max_iter: int = 500,
+        tol: float = 1e-4,
+        device: str | None = None,
+        dtype: str = "float32",
+        random_state: Any = 0,
+    ):
+        self.n_components = n_components
+        self.contrast = contrast
+        self.whiten = whiten
+        self.n_restarts = n_restarts
+        self.max_iter = max_iter
+        self.tol = tol
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+
+    # ---- scikit-learn's verbs ----------------------------------------------------------------------------
+
+    def fit(self, x: Any, y: Any = None):
+        """Find the components of ``x`` (batch, observed); ``y`` is ignored."""
+        contrast, seed = self._checked(), seeds.seed_of(self.random_state)
+        data = self._data(x, seed)
+        self._compare_columns(x, np.empty((0, data.n_features)), reset=True)
+        work = 4.0 * data.n_rows * data.n_features**2 * self.n_restarts
+        with threads.for_work(work / 100):
+            whites = self._whitened(data)
+            starts = torch.stack([_start(whites[0].size, seed, k) for k in range(self.n_restarts)])
+            found = self._rotated(data, starts, contrast)
+            self._adopt(whites[0], found, data.value(found.W, contrast) - contrast.gaussian)
+        return self
+
+    def fit_many(self, tables: Sequence[Any]) -> Sequence[ICA]:
+        """Fit several tables of one shape as one batch; each result is that of the table alone."""
+        contrast, seed = self._checked(), seeds.seed_of(self.random_state)
+        checks.require(len(tables) > 0, "There must be a table to unmix.", "none")
+        parts = [self._tensor(x, f"table {k + 1}") for k, x in enumerate(tables)]
+        shapes = sorted({tuple(part.shape) for part in parts})
+        checks.require(len(shapes) == 1, "Tables fitted as one batch must share their shape.", f"shapes {shapes}")
+        data = Table(torch.stack(parts), dtype=getattr(torch, self.dtype), seed=seed)
+        with threads.for_work(4.0 * data.n_rows * data.n_features**2 * len(parts) / 100):
+            whites = self._whitened(data)
+            restarts = []
+            for k in range(self.n_restarts):
+                starts = _start(whites[0].size, seed, k).expand(len(parts), -1, -1)
+                found = self._rotated(data, starts, contrast)
+                restarts.append((found, data.value(found.W, contrast) - contrast.gaussian))
+        models = [type(self)(**self.get_params()) for _ in parts]
+        for i, model in enumerate(models):
+            model.n_features_in_ = data.n_features
+            model._adopt(whites[i], _joined([f for f, _ in restarts], i), torch.stack([v[i] for _, v in restarts]))
+        return models
+
+    def transform(self, x: Any) -> Any:
+        """Components ``s``; a tensor in gives one out where it lies, a Dask array a lazy one."""
+        check_is_fitted(self)
+        from noumena.estimators.streams import is_stream, project
+
+        if is_stream(x):
+            return project(x, self.mean_, self.components_)
+        if isinstance(x, Tensor) and x.device.type != "cpu":
+            checks.require(x.ndim == 2, "x must have two axes, (batch, dim).", f"shape {tuple(x.shape)}")
+            matches = x.shape[1] == self.n_features_in_
+            checks.require(matches, f"x must have {self.n_features_in_} columns.", f"{x.shape[1]}")
+            return self._project(x)
+        array = checks.table(x, "x")
+        self._compare_columns(x, array, reset=False)
+        return as_given(x, array, self._project(torch.as_tensor(array)).numpy())
+
+    def inverse_transform(self, s: Any) -> Any:
+        """Observations of components; exact up to what lies outside their subspace."""
+        check_is_fitted(self)
+        array = checks.table(s, "s")
+        matches = array.shape[1] == len(self.components_)
+        checks.require(matches, f"s must have {len(self.components_)} columns.", f"{array.shape[1]}")
+        return as_given(s, array, array @ self.mixing_.T + self.mean_)
+
+    # ---- inside ------------------------------------------------------------------------------------------
+
+    def _checked(self) -> Contrast:
+        checks.count(self.n_restarts, "n_restarts")
+        checks.count(self.max_iter, "max_iter")
+        checks.number(self.tol, "tol", minimum=0)
+        checks.one_of(self.dtype, "dtype", ("float32", "float64"))
+        return contrast_called(self.contrast)
+
+    def _data(self, x: Any, seed: int) -> Moments:
+        from noumena.estimators.streams import is_stream, stream
+
+        if is_stream(x):
+            return stream(x, seed=seed)
+        return Table(self._tensor(x, "x")[None], dtype=getattr(torch, self.dtype), seed=seed)
+
+    def _tensor(self, x: Any, name: str) -> Tensor:
+        """Checked rows on the device where they are to be unmixed."""
+        if isinstance(x, Tensor) and x.device.type != "cpu":
+            checks.require(x.ndim == 2, f"{name} must have two axes, (batch, dim).", f"shape {tuple(x.shape)}")
+            bad = torch.nonzero(~x.isfinite().all(dim=1)).flatten()
+            given = f"{len(bad)} rows that are not, the first row {int(bad[0])}" if len(bad) else ""
+            checks.require(len(bad) == 0, f"{name} must be finite.", given)
+            rows = x
+        else:
+            rows = torch.as_tensor(checks.table(x, name, min_rows=2))
+        return rows if self.device is None else rows.to(Training(device=self.device).torch_device())
+
+    def _whitened(self, data: Moments) -> list[_White]:
+        """Whiten; all tables of a batch must agree on the number of components."""
+        mean, covariance = (part.reshape(-1, *part.shape[-n:]) for n, part in enumerate(data.mean_and_covariance(), 1))
+        how = {"whiten": bool(self.whiten), "n_components": self.n_components, "rows": data.n_rows}
+        whites = [_whiten(m, c, **how) for m, c in zip(mean.cpu(), covariance.cpu(), strict=True)]
+        sizes = [white.size for white in whites]
+        checks.require(len(set(sizes)) == 1, "Tables fitted as one batch must have one rank.", f"ranks {sizes}")
+        data.prepare(mean, torch.stack([white.forth for white in whites]))
+        return whites
+
+    def _rotated(self, data: Moments, starts: Tensor, contrast: Contrast) -> Rotated:
+        device = data.white.device if isinstance(data, Table) else "cpu"
+        starts = starts.to(device=device, dtype=getattr(torch, self.dtype))
+        return rotate(data, starts, contrast, tol=self.tol, max_iter=self.max_iter)
+
+    def _adopt(self, white: _White, found: Rotated, gains: Tensor) -> None:
+        """Keep the restart with the largest contrast, its most non-Gaussian component first."""
+        gains = gains.double().cpu()
+        objectives = gains.square().sum(dim=1)
+        best = int(objectives.argmax())
+        order = gains[best].abs().argsort(descending=True, stable=True)
+        rotations = found.W.double().cpu()
+        W = rotations[best][order]
+        mixing = white.back @ W.T
+        strongest = mixing.gather(0, mixing.abs().argmax(dim=0, keepdim=True))
+        side = torch.where(strongest[0] < 0, -1.0, 1.0).double()
+        self.mean_, self.whitening_ = white.mean.numpy(), white.forth.numpy()
+        self.components_ = (side[:, None] * (W @ white.forth)).numpy()
+        self.mixing_ = (mixing * side).numpy()
+        self._n_features_out, self.rank_ = white.size, white.rank
+        self.non_gaussianity_ = gains[best][order].abs().numpy()
+        self.objective_, self.restart_objectives_ = float(objectives[best]), objectives.numpy()
+        self.restart_agreement_ = min((_matched(W @ other.T) for other in rotations), default=1.0)
+        self.converged_, self.change_ = bool(found.converged[best]), float(found.change[best])
+        self.n_iter_, self.passes_ = int(found.steps[best]), found.passes
+        if not self.converged_:
+            warnings.warn(
+                f"ICA has not come to rest in {self.n_iter_} steps: a component still turns by {self.change_:.2g} "
+                f"(tol {self.tol:g}). Raise max_iter or tol, or ask for fewer components.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _project(self, x: Tensor) -> Tensor:
+        mean, back = (torch.as_tensor(a, device=x.device) for a in (self.mean_, self.components_.T))
+        blocks = x.split(max(1, BLOCK // x.shape[1]))
+        return torch.cat([((block.double() - mean) @ back).to(x) for block in blocks])
+
+
+@dataclass(frozen=True)
+class _White:
+    """What makes rows white, ``(x − mean) @ forth.T``, what undoes it, and the rank of the data."""
+
+    mean: Tensor
+    forth: Tensor
+    back: Tensor
+    rank: int
+
+    @property
+    def size(self) -> int:
+        return len(self.forth)
+
+
+def _whiten(mean: Tensor, covariance: Tensor, *, whiten: bool, n_components: int | None, rows: int) -> _White:
+    """From mean and covariance in double precision; rank is judged with every column in its own units."""
+    spread = covariance.diagonal().clamp_min(0).sqrt()
+    checks.require(bool((spread > 0).any()), "x must vary.", "columns that are all constant")
+    unit = torch.where(spread > 0, spread, 1.0)
+    value, vector = torch.linalg.eigh(covariance / unit / unit[:, None])
+    rank = int((value > FLAT * value[-1]).sum())
+    if not whiten:
+        wanted = len(mean) if n_components is None else checks.count(n_components, "n_components")
+        checks.require(wanted == len(mean), "n_components must be left out without whitening.", f"{wanted}")
+        scale, identity = covariance.diagonal().mean().sqrt(), torch.eye(wanted).to(covariance)
+        return _White(mean, identity / scale, identity * scale, rank)
+    wanted = rank if n_components is None else checks.count(n_components, "n_components")
+    checks.require(wanted <= rank, f"n_components must be at most the rank of x, {rank}.", f"{wanted}")
+    checks.require(
+        wanted < rows - 1, "x must have more rows than components, or n_components must say how many to look for.",
+        f"{rows} rows for {wanted} components",
+    )  # fmt: skip
+    if wanted < rank:  # the leading principal directions, in the units of the data
+        unit = torch.ones_like(unit)
+        value, vector = torch.linalg.eigh(covariance)
+    value, vector = value[-wanted:].flip(0), vector[:, -wanted:].flip(1)
+    return _White(mean, (vector / value.sqrt()).T / unit, unit[:, None] * vector * value.sqrt(), rank)
+
+
+def _start(size: int, seed: int, restart: int) -> Tensor:
+    """A random rotation."""
+    return torch.linalg.qr(torch.randn(size, size, generator=seeds.generator(seed, "start of ICA", restart)).double()).Q
+
+
+def _joined(restarts: Sequence[Rotated], i: int) -> Rotated:
+    """The i-th model of several fits as the restarts of one."""
+    W, steps, change, converged = (
+        torch.stack([getattr(r, name)[i] for r in restarts]) for name in ("W", "steps", "change", "converged")
+    )
+    return Rotated(W, steps, change, converged, sum(r.passes for r in restarts))
+
+
+def _matched(correlation: Tensor) -> float:
+    """The smallest absolute correlation after the best one-to-one matching."""
+    from scipy.optimize import linear_sum_assignment
+
+    size = correlation.abs().numpy()
+    return float(size[linear_sum_assignment(-size)].min())
