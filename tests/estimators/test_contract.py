@@ -25,6 +25,8 @@ MODELS = [
     nm.SlotAutoencoder(2, 1, training=QUICK, random_state=0),
     nm.VaDE(2, 2, pretraining=3, training=QUICK, random_state=0),
     nm.MFCVAE(((1, 2), (1, 3)), pretraining=2, training=QUICK, random_state=0),
+    nm.TCVAE(training=QUICK, random_state=0),
+    nm.BioAE(training=QUICK, random_state=0),
 ]
 
 
@@ -54,7 +56,7 @@ def test_odd_parameters_are_stored_and_only_refused_by_fit():
     code = f"""
 import noumena as nm
 from sklearn.utils.estimator_checks import {OUTSIDE} as check
-for model in (nm.Autoencoder(), nm.VAE(), nm.BetaVAE(), nm.VaDE(), nm.MFCVAE(), nm.iVAE()):
+for model in (nm.Autoencoder(), nm.VAE(), nm.BetaVAE(), nm.VaDE(), nm.MFCVAE(), nm.iVAE(), nm.TCVAE(), nm.BioAE(), nm.ICA()):
     check(type(model).__name__, model)
 print("checked")
 """

@@ -242,7 +242,7 @@ def test_steps_are_halved_where_whole_ones_run_in_circles():
 
         def moments(self, W, contrast, rows):
             angle = torch.atan2(W[:, 1, 0], W[:, 0, 0])
-            back = angle - 3.8 * torch.sin(angle)
+            back = angle - 1.2 * torch.tanh(3.2 * angle)
             turned = torch.stack([back.cos(), -back.sin(), back.sin(), back.cos()], dim=-1).reshape(-1, 2, 2)
             return turned, W.new_zeros(len(W), 2)
 

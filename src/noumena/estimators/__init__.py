@@ -1,6 +1,7 @@
 """Estimators: ``fit(x)``, ``transform(x)`` = ẑ, ``inverse_transform(ẑ)``; one training loop for all."""
 
 from noumena.estimators.autoencoder import Autoencoder
+from noumena.estimators.bio import BioAE
 from noumena.estimators.components import SparseComponents
 from noumena.estimators.conditional import iVAE
 from noumena.estimators.degenerate import DegenerateMixture
@@ -8,20 +9,25 @@ from noumena.estimators.estimator import Estimator
 from noumena.estimators.facets import MFCVAE
 from noumena.estimators.flow import Flow
 from noumena.estimators.gaussians import DegenerateGaussians, MaskMixture, mixture_of_masks
+from noumena.estimators.ica import ICA
 from noumena.estimators.lagrangian import ConstrainedComponents
 from noumena.estimators.mixture_vae import VaDE
 from noumena.estimators.runs import load, save
 from noumena.estimators.slots import SlotAutoencoder
 from noumena.estimators.sparse_flow import SparseFlow
 from noumena.estimators.stages import published_stage1
+from noumena.estimators.tcvae import TCVAE
 from noumena.estimators.training import Training
 from noumena.estimators.vae import VAE, BetaVAE
 
 __all__ = [
+    "ICA",
     "MFCVAE",
+    "TCVAE",
     "VAE",
     "Autoencoder",
     "BetaVAE",
+    "BioAE",
     "ConstrainedComponents",
     "DegenerateGaussians",
     "DegenerateMixture",

@@ -1,6 +1,7 @@
 """Worlds: where the truth is known. A world has latents, a decoder and the structure between them."""
 
 from noumena.mixtures import Mixture
+from noumena.worlds.benchmarks import Images, dsprites, mpi3d, shapes3d, sprites
 from noumena.worlds.degenerate import DegenerateWorld, degenerate, two_bases
 from noumena.worlds.families import family
 from noumena.worlds.graphs import Graph, random_graph
@@ -26,6 +27,7 @@ __all__ = [
     "Counterexample",
     "DegenerateWorld",
     "Graph",
+    "Images",
     "Law",
     "Layers",
     "Mixture",
@@ -36,17 +38,21 @@ __all__ = [
     "Table",
     "World",
     "degenerate",
+    "dsprites",
     "equal_distances",
     "family",
     "hidden_variables",
     "law",
     "layered",
     "mixed",
+    "mpi3d",
     "non_degenerate",
     "overlapping",
     "pinwheel",
     "random_graph",
     "read_table",
+    "shapes3d",
+    "sprites",
     "structured",
     "swapped_halves",
     "three_lines",

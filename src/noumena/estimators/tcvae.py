@@ -1,0 +1,149 @@
+"""β-TCVAE: a variational autoencoder that pays extra for the total correlation of its latents.
+
+The mean KL term falls into three: what latents tell about the row (mutual information), how far they depend on each
+other (total correlation), and how far each alone is from the prior (dimension-wise KL). The objective (minimised) is
+``‖x − f(z)‖² + kl·(mutual information + dimension-wise KL) + β·total correlation``.
+
+Reference: Chen et al. (2018), *Isolating sources of disentanglement in VAEs*. Renamed: their ``α = γ`` is ``kl``.
+**Deviations**: the aggregate posterior ``q(z)`` is the mean over the batch; minibatch-weighted sampling divides it once
+more by the number of rows of the data, a constant that changes no gradient and moves the estimate of the total
+correlation by ``(latents − 1)·log(rows)``. The sum of the three terms is the KL term in closed form rather than its
+sample, so that ``β = kl`` is the VAE itself. The squared error is summed over observations, as in ``VAE``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from noumena import checks
+from noumena.estimators.estimator import Builder, Codec, network
+from noumena.estimators.training import Training
+from noumena.estimators.vae import IN_USE, VAE, VAEObjective, kl_to_standard_normal
+from noumena.penalties import Penalty
+
+AT_ONCE = 512
+"""Rows that stand for the aggregate posterior at once; a longer batch is taken in parts, for pairs are formed."""
+
+
+@dataclass(frozen=True)
+class Decomposed:
+    """The three parts of the KL term at every row; their sum is ``log q(z|x) − log p(z)``."""
+
+    mutual_information: Float[Tensor, " batch"]
+    total_correlation: Float[Tensor, " batch"]
+    dimension_wise: Float[Tensor, " batch"]
+
+
+def log_normal(z: Tensor, mean: Tensor, log_variance: Tensor) -> Tensor:
+    """``log N(z; m, v)`` entry by entry; highest at ``z = m``, unchanged when both move together.
+
+    >>> log_normal(torch.tensor(3.0), torch.tensor(1.0), torch.tensor(0.0))
+    tensor(-2.9189)
+    """
+    return -0.5 * ((z - mean).square() * (-log_variance).exp() + log_variance + math.log(2 * math.pi))
+
+
+def decomposed_kl(
+    z: Float[Tensor, "batch latent"], mean: Float[Tensor, "batch latent"], log_variance: Float[Tensor, "batch latent"]
+) -> Decomposed:
+    """The KL term's parts at draws ``z`` from a batch of posteriors, ``q(z)`` being their mean over the batch; in the
+    mean over rows the total correlation is zero iff the batch's latents are independent, and keeps under scalings.
+
+    Two rows far apart in both of two latents depend on each other by one bit, ``log 2``; one more bit tells the row:
+
+    >>> ends = torch.tensor([[0.0, 0.0], [99.0, 99.0]])
+    >>> found = decomposed_kl(ends, ends, torch.zeros(2, 2))
+    >>> found.total_correlation, found.mutual_information
+    (tensor([0.6931, 0.6931]), tensor([0.6931, 0.6931]))
+    """
+    parts = zip(*(t.split(AT_ONCE) for t in (z, mean, log_variance)), strict=True)
+    joint, alone = (torch.cat(found) for found in zip(*(_aggregate(*part) for part in parts), strict=True))
+    own = log_normal(z, mean, log_variance).sum(dim=-1)
+    prior = log_normal(z, torch.zeros_like(z), torch.zeros_like(z)).sum(dim=-1)
+    return Decomposed(own - joint, joint - alone, alone - prior)  # eq. (2)
+
+
+def _aggregate(z: Tensor, mean: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
+    """``log q(z)`` and ``Σ_j log q(z_j)`` at every row."""
+    pairs = log_normal(z[:, None], mean[None], log_variance[None])
+    rows = math.log(len(z))
+    return torch.logsumexp(pairs.sum(dim=-1), dim=1) - rows, (torch.logsumexp(pairs, dim=1) - rows).sum(dim=-1)
+
+
+class TCVAEObjective(VAEObjective):
+    """``reconstruction + kl·KL + (β − kl)·total correlation + penalty``."""
+
+    kl = 0.0
+
+    def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
+        """Loss and terms on a batch of standardised observations."""
+        mean, log_variance = self.encoder(x).chunk(2, dim=-1)
+        z = mean + draws["noise"] * (log_variance / 2).exp()
+        parts = decomposed_kl(z, mean, log_variance)
+        terms = {
+            "reconstruction": (self.decoder(z) - x).square().sum(dim=-1).mean(),
+            "kl": kl_to_standard_normal(mean, log_variance).mean(),
+            "mutual information": parts.mutual_information.mean(),
+            "total correlation": parts.total_correlation.mean(),
+            "dimension-wise kl": parts.dimension_wise.mean(),
+            "active": (mean.var(dim=0, correction=0) > IN_USE).to(x).sum(),
+        }
+        loss = terms["reconstruction"] + self.kl * terms["kl"] + (self.beta - self.kl) * terms["total correlation"]
+        if self.penalty is None:
+            return loss, terms
+        terms["penalty"] = self.penalty(self.decoder, z, progress, draws)
+        return loss + terms["penalty"], terms
+
+
+class TCVAE(VAE):
+    """A β-TCVAE, a baseline: latents are pressed to be independent of each other.
+
+    Parameters: ``n_latents``; ``penalty``; ``beta``, the weight of the total correlation, and ``kl``, that of the rest
+    of the KL term, both against the summed squared error (equal ones are a ``VAE``); ``encoder`` and ``decoder`` are
+    builders called with the numbers of inputs and outputs (an encoder is asked for twice the latents: mean and
+    log-variance); ``standardise`` the observations; ``n_models`` seeds in one program; ``training``; ``random_state``.
+    """
+
+    def __init__(
+        self,
+        n_latents: int = 2,
+        *,
+        penalty: Penalty | None = None,
+        beta: float = 1.0,
+        kl: float = 0.1,
+        encoder: Builder | None = None,
+        decoder: Builder | None = None,
+        standardise: bool = True,
+        n_models: int = 1,
+        training: Training | None = None,
+        random_state: Any = None,
+    ):
+        super().__init__(
+            n_latents,
+            penalty=penalty,
+            beta=beta,
+            encoder=encoder,
+            decoder=decoder,
+            standardise=standardise,
+            n_models=n_models,
+            training=training,
+            random_state=random_state,
+        )
+        self.kl = kl
+
+    def _check(self) -> None:
+        super()._check()
+        checks.number(self.kl, "kl", minimum=0)
+
+    def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
+        encoder = network(self.encoder, "encoder", n_observed, 2 * self.n_latents)
+        decoder = network(self.decoder, "decoder", self.n_latents, n_observed)
+        objective = TCVAEObjective(encoder, decoder, mean, scale, beta=self.beta)
+        objective.penalty, objective.n_latents, objective.kl = self.penalty, self.n_latents, self.kl
+        return objective

@@ -1,0 +1,1 @@
+"""Studies of near-identifiability (paper 004)."""
