@@ -38,10 +38,14 @@ MAY_IMPORT = {
     "penalties": FOUNDATIONS,
     "metrics": FOUNDATIONS,
     "estimators": FOUNDATIONS | {"nets", "penalties"},
+    "extraction": FOUNDATIONS,
     "guarantees": FOUNDATIONS | {"worlds", "estimators"},
-    "studies": FOUNDATIONS | {"worlds", "nets", "penalties", "estimators", "guarantees", "metrics"},
+    "audits": FOUNDATIONS | {"worlds", "estimators", "guarantees", "metrics"},
+    "deconfounding": FOUNDATIONS | {"estimators", "metrics"},
+    "studies": FOUNDATIONS
+    | {"worlds", "nets", "penalties", "estimators", "guarantees", "metrics", "extraction", "audits", "deconfounding"},
     "demo": FOUNDATIONS | {"worlds", "penalties", "estimators", "guarantees", "metrics"},
-    "report": FOUNDATIONS | {"worlds", "estimators", "guarantees", "metrics", "demo"},
+    "report": FOUNDATIONS | {"worlds", "estimators", "guarantees", "metrics", "audits", "deconfounding", "demo"},
 }
 EVERYTHING = {"__init__", "cli"}
 

@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from noumena import guarantees, metrics, nets, penalties, studies, worlds
     from noumena.ambiguity import Alignment, Ambiguity, align
+    from noumena.audits import Audit, audit
     from noumena.checks import DivergenceError, InputError
+    from noumena.deconfounding import Deconfounding, deconfound
     from noumena.derivatives import differentiate, jacobian
     from noumena.estimators import (
+        ICA,
         MFCVAE,
+        TCVAE,
         VAE,
         Autoencoder,
         BetaVAE,
+        BioAE,
         DegenerateGaussians,
         DegenerateMixture,
         Flow,
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
         load,
         save,
     )
+    from noumena.extraction import representations
     from noumena.guarantees import Certificate, Reading, Witness, certify
     from noumena.guarantees.degenerate import degenerate_ladder
     from noumena.guarantees.mechanisms import mechanisms
@@ -55,10 +61,18 @@ _HOMES = {
     "align": "ambiguity",
     "DivergenceError": "checks",
     "InputError": "checks",
+    "Audit": "audits",
+    "audit": "audits",
+    "Deconfounding": "deconfounding",
+    "deconfound": "deconfounding",
+    "representations": "extraction",
     "differentiate": "derivatives",
     "jacobian": "derivatives",
     "Autoencoder": "estimators",
     "BetaVAE": "estimators",
+    "BioAE": "estimators",
+    "ICA": "estimators",
+    "TCVAE": "estimators",
     "Flow": "estimators",
     "MFCVAE": "estimators",
     "SlotAutoencoder": "estimators",
@@ -96,15 +110,20 @@ _HOMES = {
 _ROOMS = ("guarantees", "metrics", "nets", "penalties", "studies", "worlds")
 
 __all__ = [
+    "ICA",
     "MFCVAE",
     "MLP",
+    "TCVAE",
     "VAE",
     "Alignment",
     "Ambiguity",
+    "Audit",
     "Autoencoder",
     "BetaVAE",
+    "BioAE",
     "Certificate",
     "CompositionalContrast",
+    "Deconfounding",
     "DegenerateGaussians",
     "DegenerateMixture",
     "DependencySparsity",
@@ -128,7 +147,9 @@ __all__ = [
     "VaDE",
     "Witness",
     "align",
+    "audit",
     "certify",
+    "deconfound",
     "degenerate_ladder",
     "differentiate",
     "guarantees",
@@ -141,6 +162,7 @@ __all__ = [
     "nearness",
     "nets",
     "penalties",
+    "representations",
     "save",
     "studies",
     "worlds",

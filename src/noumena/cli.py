@@ -186,6 +186,116 @@ def certify(
         print(f"\nThe certificate and its page are in {out}")
 
 
+@app.command()
+def deconfound(
+    data: Annotated[Path, typer.Argument(help="A .csv, .parquet, .h5ad or .npz file with annotation columns.")],
+    batch: Annotated[str, typer.Option(help="Column of the batches, e.g. plates.")],
+    label: Annotated[str, typer.Option(help="Column of the labels, e.g. treatments.")],
+    positive: Annotated[str | None, typer.Option(help="One label to ask about.")] = None,
+    control: Annotated[str | None, typer.Option(help="The label against it; all others by default.")] = None,
+    features: Annotated[str | None, typer.Option(help="Names or beginnings of names, with commas.")] = None,
+    folds: Annotated[int, typer.Option(help="Parts of the batches, each held out once.")] = 5,
+    rotations: Annotated[int, typer.Option(help="Random rotations, and repeats of the other conditions.")] = 5,
+    components: Annotated[int | None, typer.Option(help="Principal components; by a rule by default.")] = None,
+    remove_batch: Annotated[
+        bool, typer.Option("--remove-batch", help="Also score without components that carry batch.")
+    ] = False,
+    centre: Annotated[bool, typer.Option("--centre", help="Move every batch to mean zero first.")] = False,
+    leaf: Annotated[int, typer.Option(help="Least rows in a leaf of the trees.")] = 30,
+    jobs: Annotated[int, typer.Option(help="Processes of one thread each.")] = 1,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for the result and its page.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Score a label on held-out batches, from base features, PCA, ICA and random rotations.
+
+    Example: noumena deconfound profiles.csv --batch plate --label treatment
+    """
+    count(seed, "--seed", minimum=0)
+    from noumena.worlds.annotated import read_annotated
+
+    chosen = None if features is None else [name.strip() for name in features.split(",") if name.strip()]
+    table = read_annotated(data, (batch, label), features=chosen)
+    from noumena.deconfounding import deconfound as compared
+
+    if out is not None:
+        _claim(out, force=force, trains=False)
+    found = compared(
+        table.x, table.annotations[batch], table.annotations[label], positive=positive, control=control, folds=folds,
+        rotations=rotations, n_components=components, remove_batch=remove_batch, centre=centre,
+        boosting={"min_data_in_leaf": count(leaf, "--leaf")}, random_state=seed, jobs=jobs,
+    )  # fmt: skip
+    content = {"data": list(table.notes), **found.to_dict()}
+    if out is not None:
+        from noumena.report import write
+        from noumena.report.deconfounding import deconfounding_page
+
+        _write_json(content, out / "deconfounding.json")
+        write(deconfounding_page(found, data.name, table.notes), out / "report.html")
+    if as_json:
+        print(json.dumps(content, ensure_ascii=False, allow_nan=False))
+        return
+    print("\n".join([str(found), *(f"{note}." for note in table.notes)]))
+    if out is not None:
+        print(f"\nThe result and its page are in {out}")
+
+
+@app.command()
+def audit(
+    representations: Annotated[
+        list[Path], typer.Argument(help="Two or more .npy, .npz, .csv or .parquet files, representations of one batch.")
+    ],
+    groups: Annotated[
+        Path | None, typer.Option(help="A .csv of one column or a .npy: whole groups are held out together.")
+    ] = None,
+    input: Annotated[Path | None, typer.Option(help="The rows that were represented, for what they explain.")] = None,
+    in_sample: Annotated[bool, typer.Option("--in-sample", help="Measure on the fitted rows, as published.")] = False,
+    folds: Annotated[int, typer.Option(help="Parts of the rows, each held out once.")] = 5,
+    key: Annotated[str | None, typer.Option(help="Which array of .npz files.")] = None,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for the numbers and their page.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Say whether representations are stable from run to run, and up to what.
+
+    Example: noumena audit first.npy second.npy --groups molecule.csv --out audits/first
+    """
+    count(seed, "--seed", minimum=0)
+    require(len(representations) >= 2, "audit must be given two or more files.", len(representations))
+    from noumena.audits import audit as audited
+    from noumena.audits.labels import read_labels
+    from noumena.worlds.tables import read_table
+
+    stems = [path.stem for path in representations]
+    names = stems if len(set(stems)) == len(stems) else [f"{path}" for path in representations]
+    require(len(set(names)) == len(names), "audit must be given different files.", ", ".join(names))
+    tables = {name: read_table(path, key=key).x for name, path in zip(names, representations, strict=True)}
+    x = None if input is None else read_table(input, key=key).x
+    labels = None if groups is None else read_labels(groups, rows=len(tables[names[0]]))
+    if out is not None:
+        _claim(out, force=force, trains=False)
+    found = audited(
+        tables,
+        input=x,
+        groups=labels,
+        held_out=not in_sample,
+        folds=folds,
+        seed=seed,
+        progress=_say if sys.stderr.isatty() and not as_json else None,
+    )
+    if out is not None:
+        from noumena.report import write
+        from noumena.report.audits import audit_page
+
+        _write_json(found.to_dict(), out / "audit.json")
+        write(audit_page(found), out / "report.html")
+    print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False) if as_json else found)
+    if out is not None and not as_json:
+        print(f"\nThe numbers and their page are in {out}")
+
+
 def _claim(out: Path, *, force: bool, resume: bool = False, trains: bool = True) -> None:
     """Make sure that ``out`` can be written to and that nothing in it is lost unasked; what trains starts over."""
     require(not out.exists() or out.is_dir(), "--out must name a folder.", f"the file {out}")

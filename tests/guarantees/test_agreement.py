@@ -8,7 +8,22 @@ from scipy.stats import ortho_group
 
 from noumena import align
 from noumena.checks import InputError
-from noumena.guarantees.agreement import AFFINE, ICA, PERMUTATION, RIGID, agree, agreements, efficiency, runs_of
+from noumena.guarantees.agreement import (
+    AFFINE,
+    ICA,
+    PERMUTATION,
+    RIGID,
+    affine_map,
+    agree,
+    agreements,
+    distances,
+    efficiency,
+    merged,
+    moments,
+    permutation_map,
+    runs_of,
+    similarity_map,
+)
 from noumena.guarantees.components import components, non_gaussian
 from noumena.guarantees.unmixing import halves
 
@@ -96,11 +111,41 @@ def test_every_pair_of_runs_is_compared_once():
     assert found[2].errors == pair(runs[1], runs[2]).errors
 
 
-def test_runs_of_different_rank_have_no_components_to_match():
+def test_runs_of_different_rank_have_as_many_components_to_match_as_the_one_with_fewer():
     flat = np.c_[SOURCE[:, :2], SOURCE[:, 0] + SOURCE[:, 1]]
     found = pair(SOURCE, flat)
-    assert isnan(found.errors[ICA])
-    assert not isnan(found.errors[AFFINE])
+    lost = np.abs(SOURCE[:, 2] - SOURCE[:, 2].mean()).mean() / found.diameter
+    assert found.errors[ICA] == pytest.approx(lost, rel=0.05)
+    assert pair(flat, SOURCE).errors[ICA] < 0.01
+
+
+def test_runs_of_different_widths_are_compared_in_the_wider_space():
+    plane, space = SOURCE[:, :2], SOURCE[:, :2] @ ROTATION[:2] + 5
+    for g, h in ((plane, space), (space, plane)):
+        m = moments(g, h)
+        assert distances(similarity_map(m), g, h).max() < 1e-9
+        assert distances(affine_map(m), g, h).max() < 1e-9
+    m = moments(SOURCE, -SOURCE[:, [1, 0]])
+    assert distances(permutation_map(m), SOURCE, -SOURCE[:, [1, 0]]) == pytest.approx(
+        np.abs(SOURCE[:, 2] - SOURCE[:, 2].mean())
+    )
+    assert distances(permutation_map(m.flipped), -SOURCE[:, [1, 0]], SOURCE) == pytest.approx(
+        np.abs(SOURCE[:, 2] - SOURCE[:, 2].mean())
+    )
+
+
+def test_moments_of_parts_are_those_of_all_rows():
+    g, h = SOURCE[:500] + 9, SOURCE[:500] @ MATRIX
+    whole = moments(g, h)
+    parts = merged([moments(g[rows], h[rows]) for rows in (slice(0, 7), slice(7, 300), slice(300, 500))])
+    for name in ("n", "mean_g", "mean_h", "gg", "hh", "gh"):
+        assert getattr(parts, name) == pytest.approx(getattr(whole, name))
+    assert whole.gh == pytest.approx(np.cov(g, h, rowvar=False, bias=True)[:3, 3:])
+
+
+def test_a_redundant_column_does_not_disturb_least_squares():
+    redundant = np.c_[SOURCE, SOURCE[:, 0] - SOURCE[:, 1]] * [1e-4, 1, 1e4, 1]
+    assert distances(affine_map(moments(SOURCE, redundant)), SOURCE, redundant).max() < 1e-6
 
 
 def test_efficiency_is_the_share_of_what_a_rigid_map_gains():

@@ -106,7 +106,7 @@ class Estimator(Transformer):
         )
 
     def _table(self, x: Any) -> np.ndarray:
-        """Checked observations; columns may be constant, as the margins of images are, when they are not divided by it."""
+        """Checked observations; where nothing is divided by their spread columns may be constant, as margins of images."""
         return checks.table(x, "x", min_rows=2, varying=bool(self.standardise))
 
     def _beside(self, y: Any, rows: int) -> np.ndarray | None:

@@ -2,30 +2,33 @@
 
 Errors are ``mean_i‖T h_i − g_i‖/Δ`` with Δ the diameter of the ``g_i``. ``T`` is a signed permutation (Hungarian),
 rigid with one scale (Procrustes), affine (least squares), or that of ICA: both runs are whitened and unmixed by
-themselves, their components matched by a signed permutation and led back to the first run's representations.
+themselves, their components matched by a signed permutation and led back to the first run's representations. Every
+such map is affine and is fitted from means and second moments alone.
 
 Reference: statistical and structural near-identifiability (paper 004), Section 4.2 and A.7.2. Deviations: fitted on
 one half of the rows and measured on the other (the paper's errors are in-sample); every map is between centred
-representations; shuffled rows say what chance is. Runs are fitted on the same rows and share their accidents: ICA can
-make even Gaussian runs agree, which is why non-Gaussian components are a premise and not a matter of agreement.
+representations; shuffled rows say what chance is. Runs of different widths are compared in the wider space, the
+narrower one padded with zeros (signed permutation, rigid); ICA matches as many components as the run with fewer has.
+Runs are fitted on the same rows and share their accidents: ICA can make even Gaussian runs agree, which is why
+non-Gaussian components are a premise and not a matter of agreement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import isnan, nan
 
 import numpy as np
 from jaxtyping import Float
+from scipy.optimize import linear_sum_assignment
 
 from noumena import checks, seeds
-from noumena.ambiguity import align
 from noumena.guarantees.components import enough, too_few
 from noumena.guarantees.lipschitz import diameter
 from noumena.guarantees.theorem import Hypothesis
-from noumena.guarantees.unmixing import Unmixing, halves, unmix
+from noumena.guarantees.unmixing import Unmixing, covariance_of, halves, unmix
 
 AGREE = "the runs agree up to an affine map"
 BETTER_THAN_CHANCE = 0.5
@@ -33,9 +36,185 @@ BETTER_THAN_CHANCE = 0.5
 LEAST_GAIN = 0.01
 """A rigid map gains something over a signed permutation when it removes this share of the error."""
 PERMUTATION, RIGID, AFFINE, ICA = "signed permutation", "rigid+scale", "affine", "ICA"
+FLAT = 1e-13
+"""Of the largest eigenvalue of the correlations: below it a direction carries only rounding errors."""
+ROUNDING = 1e-12
+"""Of a column's mean: what spreads less is constant."""
 
 Table = Float[np.ndarray, "batch latent"]
-Maps = dict[str, Callable[[Table], Table]]
+
+
+# ---- moments and maps ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Means and centred second moments of two tables of the same rows: all that it takes to fit a map."""
+
+    n: int
+    mean_g: Float[np.ndarray, " target"]
+    mean_h: Float[np.ndarray, " source"]
+    gg: Float[np.ndarray, "target target"]
+    hh: Float[np.ndarray, "source source"]
+    gh: Float[np.ndarray, "target source"]
+
+    @property
+    def flipped(self) -> Moments:
+        """The same with target and source exchanged."""
+        return Moments(self.n, self.mean_h, self.mean_g, self.hh, self.gg, self.gh.T)
+
+
+def moments(g: Float[np.ndarray, "batch target"], h: Float[np.ndarray, "batch source"]) -> Moments:
+    """The moments of two tables, in double precision.
+
+    >>> float(moments(np.array([[0.0], [2.0]]), np.array([[1.0], [7.0]])).gh[0, 0])  # (−1)(−3)/2 + 1·3/2
+    3.0
+    """
+    g, h = g.astype(np.float64), h.astype(np.float64)
+    mean_g, mean_h = g.mean(axis=0), h.mean(axis=0)
+    cross = (g - mean_g).T @ (h - mean_h) / len(g)
+    return Moments(len(g), mean_g, mean_h, covariance_of(g), covariance_of(h), cross)
+
+
+def merged(parts: Sequence[Moments]) -> Moments:
+    """The moments of all rows from those of disjoint parts.
+
+    >>> g = np.array([[0.0], [1.0], [5.0]])
+    >>> float(merged([moments(g[:1], g[:1]), moments(g[1:], g[1:])]).gg[0, 0]), float(moments(g, g).gg[0, 0])
+    (4.666..., 4.666...)
+    """
+    n = sum(part.n for part in parts)
+    share = [part.n / n for part in parts]
+    mean_g = _weighted(share, [part.mean_g for part in parts])
+    mean_h = _weighted(share, [part.mean_h for part in parts])
+    about = [moments_about(part, mean_g, mean_h) for part in parts]
+    gg, hh, gh = (_weighted(share, [m[k] for m in about]) for k in range(3))
+    return Moments(n, mean_g, mean_h, gg, hh, gh)
+
+
+def _weighted(share: Sequence[float], arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """The weighted sum of arrays, one at a time."""
+    total = np.zeros_like(arrays[0])
+    for weight, array in zip(share, arrays, strict=True):
+        total += weight * array
+    return total
+
+
+def moments_about(m: Moments, g: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Second moments ``(gg, hh, gh)`` about other points than the means."""
+    off_g, off_h = m.mean_g - g, m.mean_h - h
+    return m.gg + np.outer(off_g, off_g), m.hh + np.outer(off_h, off_h), m.gh + np.outer(off_g, off_h)
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """An affine map between representations, ``h ↦ (h − start) @ matrix + end``."""
+
+    matrix: Float[np.ndarray, "source image"]
+    start: Float[np.ndarray, " source"]
+    end: Float[np.ndarray, " image"]
+
+    def __call__(self, h: Float[np.ndarray, "batch source"]) -> Float[np.ndarray, "batch image"]:
+        """The images of some rows, in their precision."""
+        return (h - self.start.astype(h.dtype)) @ self.matrix.astype(h.dtype) + self.end.astype(h.dtype)
+
+
+def distances(
+    T: Map, g: Float[np.ndarray, "batch target"], h: Float[np.ndarray, "batch source"]
+) -> Float[np.ndarray, " batch"]:
+    """``‖T h_i − g_i‖`` of every row, a narrower ``g`` padded with zeros; zero where ``T`` leads ``h`` to ``g``.
+
+    >>> T = permutation_map(moments(np.array([[0.0], [2.0]]), np.array([[0.0], [-2.0]])))
+    >>> distances(T, np.array([[5.0]]), np.array([[-2.0]]))
+    array([3.])
+    """
+    residual = T(h)
+    residual[:, : g.shape[1]] -= g
+    return np.sqrt(np.einsum("ij,ij->i", residual, residual)).astype(np.float64)
+
+
+def permutation_map(m: Moments) -> Map:
+    """The best signed permutation and shift, by the Hungarian algorithm on inner products.
+
+    >>> g = np.array([[0.0, 1], [2, 0], [1, 5]])
+    >>> np.allclose(permutation_map(moments(g, 3 - g[:, ::-1]))(3 - g[:, ::-1]), g)
+    True
+    """
+    cross = _padded(m.gh)
+    matrix = _signed_permutation(cross)[: len(m.mean_h)]
+    return Map(matrix, m.mean_h, _longer(m.mean_g, len(cross)))
+
+
+def _signed_permutation(cross: Float[np.ndarray, "target source"]) -> Float[np.ndarray, "source target"]:
+    """The signed matching of sources to targets with the largest sum of inner products."""
+    rows, columns = linear_sum_assignment(-np.abs(cross))
+    matrix = np.zeros(cross.T.shape)
+    matrix[columns, rows] = np.where(cross[rows, columns] < 0, -1.0, 1.0)
+    return matrix
+
+
+def similarity_map(m: Moments) -> Map:
+    """The best rigid motion with one scale, by Procrustes.
+
+    >>> g = np.array([[0.0, 1], [2, 0], [1, 5]])
+    >>> h = 3 * g @ np.array([[0.6, 0.8], [-0.8, 0.6]])
+    >>> np.allclose(similarity_map(moments(g, h))(h), g)
+    True
+    """
+    cross = _padded(m.gh)
+    left, shared, right = np.linalg.svd(cross.T)
+    power = np.trace(m.hh)
+    scale = shared.sum() / power if power > 0 else 1.0
+    return Map(scale * (left @ right)[: len(m.mean_h)], m.mean_h, _longer(m.mean_g, len(cross)))
+
+
+def affine_map(m: Moments, *, ridge: float = 0.0) -> Map:
+    """The best affine map, by least squares; ``ridge`` is in units of the source's mean variance.
+
+    >>> h = np.array([[0.0, 1], [2, 0], [1, 5], [1, 1]])
+    >>> g = h @ np.array([[1.0, 2], [3, -1]]) + 7
+    >>> np.allclose(affine_map(moments(g, h))(h), g)
+    True
+    """
+    spread = np.sqrt(np.diag(m.hh))
+    unit = np.ones_like(spread) if ridge > 0 else spread  # rotations of the source leave a ridge as it is
+    scale = np.where(spread > ROUNDING * np.abs(m.mean_h), unit, np.inf)  # a constant column has no slope
+    value, vector = np.linalg.eigh(m.hh / scale / scale[:, None])
+    kept = value > FLAT * value[-1]
+    basis = vector[:, kept] / scale[:, None]
+    return Map(basis @ ((basis.T @ m.gh.T) / (value[kept] + ridge * value.mean())[:, None]), m.mean_h, m.mean_g)
+
+
+def component_map(m: Moments, unmix_g: Unmixing, unmix_h: Unmixing) -> Map:
+    """The map of ICA: both sides' components matched by a signed permutation and led back to the target.
+
+    Of sides with different numbers of components as many are matched as the side with fewer has; others of the target
+    stay at their mean.
+    """
+    match = component_match(m, unmix_g, unmix_h)
+    return Map(unmix_h.matrix.T @ match @ unmix_g.mixing.T, m.mean_h, m.mean_g)
+
+
+def component_match(m: Moments, unmix_g: Unmixing, unmix_h: Unmixing) -> Float[np.ndarray, "component other"]:
+    """Which component of the source (row) goes to which of the target (column): 1, −1 or 0."""
+    return _signed_permutation(unmix_g.matrix @ m.gh @ unmix_h.matrix.T)
+
+
+def maps(m: Moments, *, ridge: float = 0.0) -> dict[str, Map]:
+    """The best map of each group from source to target, the smallest group first."""
+    return {PERMUTATION: permutation_map(m), RIGID: similarity_map(m), AFFINE: affine_map(m, ridge=ridge)}
+
+
+def _padded(cross: Float[np.ndarray, "target source"]) -> Float[np.ndarray, "wider wider"]:
+    wider = max(cross.shape)
+    return np.pad(cross, ((0, wider - cross.shape[0]), (0, wider - cross.shape[1])))
+
+
+def _longer(mean: Float[np.ndarray, " target"], length: int) -> Float[np.ndarray, " image"]:
+    return np.pad(mean, (0, length - len(mean)))
+
+
+# ---- pairs of runs -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -90,8 +269,9 @@ def agreements(
         g, size = runs[a], diameter(runs[a])
 
         def held_out(h: Table, a: int = a, b: int = b, g: Table = g, size: float = size) -> dict[str, np.ndarray]:
-            maps = _maps(g[fitted], h[fitted], unmixings[a], unmixings[b])
-            return {kind: np.linalg.norm(T(h[measured]) - g[measured], axis=1) / size for kind, T in maps.items()}
+            m = moments(g[fitted], h[fitted])
+            found = {**maps(m), ICA: component_map(m, unmixings[a], unmixings[b])}
+            return {kind: distances(T, g[measured], h[measured]) / size for kind, T in found.items()}
 
         rows, by_chance = held_out(runs[b]), held_out(runs[b][shuffled])
         found.append(
@@ -104,30 +284,6 @@ def agreements(
             )
         )
     return tuple(found)
-
-
-def _maps(g: Table, h: Table, unmix_g: Unmixing, unmix_h: Unmixing) -> Maps:
-    """The best map of each group from ``h`` to ``g``."""
-    mean_g, mean_h = g.mean(axis=0), h.mean(axis=0)
-    turn = _signed_permutation(g - mean_g, h - mean_h)
-    maps: Maps = {
-        PERMUTATION: lambda new: turn(new - mean_h) + mean_g,
-        RIGID: align(g, h, up_to="similarity").transform,
-        AFFINE: align(g, h, up_to="affine").transform,
-    }
-    s_g, s_h = unmix_g(g), unmix_h(h)
-    if s_g.shape == s_h.shape:
-        match = _signed_permutation(s_g, s_h)
-        maps[ICA] = lambda new: unmix_g.restore(match(unmix_h(new)))
-    else:  # runs of different rank have no components to match
-        maps[ICA] = lambda new: np.full((len(new), g.shape[1]), np.nan)
-    return maps
-
-
-def _signed_permutation(g: Table, h: Table) -> Callable[[Table], Table]:
-    """The best signed permutation; it depends on inner products only, so a QR decomposition stands for many rows."""
-    R = np.asarray(np.linalg.qr(np.hstack([g, h]), mode="r"))
-    return align(R[:, : g.shape[1]], R[:, g.shape[1] :], up_to="signed permutation").transform
 
 
 def agree(found: Sequence[Agreement]) -> Hypothesis:

@@ -10,6 +10,7 @@ M ``radius``. scikit-learn's FastICA (symmetric, contrast log cosh) finds the ro
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any, cast
@@ -67,18 +68,28 @@ class Unmixing:
         return s @ self.mixing.T + self.mean
 
 
-def unmix(z: Float[np.ndarray, "batch latent"], *, restarts: int = 5, seed: int = 0) -> Unmixing:
-    """Whiten in double precision, run ICA from several random rotations and keep the one with the largest contrast."""
+Rotation = Callable[[np.ndarray, int, int], tuple[np.ndarray, bool]]
+"""From white rows, a seed and the number of the restart to a rotation, and whether it came to rest."""
+
+
+def unmix(
+    z: Float[np.ndarray, "batch latent"], *, restarts: int = 5, seed: int = 0, rotation: Rotation | None = None
+) -> Unmixing:
+    """Whiten in double precision, run ICA from several random rotations and keep the one with the largest contrast.
+
+    ``rotation`` takes the place of scikit-learn's FastICA.
+    """
+    rotation = rotation or _ica
     z = z.astype(np.float64)
     mean, scale = z.mean(axis=0), np.where(z.std(axis=0) > 0, z.std(axis=0), 1)
     value, vector = np.linalg.eigh(covariance_of((z - mean) / scale))
     kept = value > SINGULAR
     whitening = (vector[:, kept] / np.sqrt(value[kept])).T / scale
     white = (z - mean) @ whitening.T
-    fits = [_ica(white, seed, k) for k in range(restarts if white.shape[1] > 1 else 1)]
-    gains = [_gain(white @ rotation.T) for rotation, _ in fits]
+    fits = [rotation(white, seed, k) for k in range(restarts if white.shape[1] > 1 else 1)]
+    gains = [_gain(white @ turn.T) for turn, _ in fits]
     best = int(np.argmax([gain.mean() for gain in gains]))
-    agreements = np.array([matched(fits[best][0] @ rotation.T) for rotation, _ in fits])
+    agreements = np.array([matched(fits[best][0] @ turn.T) for turn, _ in fits])
     differences = [gains[best] - gain for gain in gains]
     tied = [d.mean() <= 2 * d.std() / sqrt(len(z)) for d in differences]
     return Unmixing(

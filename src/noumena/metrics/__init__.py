@@ -5,6 +5,7 @@ from noumena.metrics.canonical import CanonicalCorrelation, weak_mcc
 from noumena.metrics.causal import causal_graph, cpdag, graph_distance
 from noumena.metrics.correlation import Correlation, mcc
 from noumena.metrics.graphs import StructureDistance, structure_distance
+from noumena.metrics.importance import concentration, hoyer
 from noumena.metrics.information import InfoMEC, infomec, mutual_information
 from noumena.metrics.mixings import amari_distance
 from noumena.metrics.mixtures import AffineDistance, affine_distance
@@ -27,8 +28,10 @@ __all__ = [
     "amari_distance",
     "block_r2",
     "causal_graph",
+    "concentration",
     "cpdag",
     "graph_distance",
+    "hoyer",
     "infomec",
     "mcc",
     "mutual_information",

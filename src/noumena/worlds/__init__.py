@@ -1,6 +1,7 @@
 """Worlds: where the truth is known. A world has latents, a decoder and the structure between them."""
 
 from noumena.mixtures import Mixture
+from noumena.worlds.annotated import Annotated, read_annotated
 from noumena.worlds.benchmarks import Images, dsprites, mpi3d, shapes3d, sprites
 from noumena.worlds.degenerate import DegenerateWorld, degenerate, two_bases
 from noumena.worlds.families import family
@@ -24,6 +25,7 @@ from noumena.worlds.tables import Table, read_table
 from noumena.worlds.world import Sample, World
 
 __all__ = [
+    "Annotated",
     "Counterexample",
     "DegenerateWorld",
     "Graph",
@@ -50,6 +52,7 @@ __all__ = [
     "overlapping",
     "pinwheel",
     "random_graph",
+    "read_annotated",
     "read_table",
     "shapes3d",
     "sprites",

@@ -1,0 +1,9 @@
+"""Audits: take any representations of the same rows and learn whether they are stable, and up to what."""
+
+from noumena.audits.audit import audit
+from noumena.audits.axes import Axes
+from noumena.audits.pairs import Pair, alignment_errors
+from noumena.audits.record import Audit, Overlay
+from noumena.audits.trivial import Trivial
+
+__all__ = ["Audit", "Axes", "Overlay", "Pair", "Trivial", "alignment_errors", "audit"]

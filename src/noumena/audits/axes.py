@@ -1,0 +1,90 @@
+"""Axes: does ICA give components that are found again, in every run and on other rows?
+
+Reference: statistical and structural near-identifiability (paper 004), Theorem 2. Components are axes one can use when
+other runs, whose ICA saw other rows, have them too (matched on the fitted rows, ``|correlation| ≥ 0.9`` on the measured
+ones); when other starts of ICA end in the same ones; and when they are not Gaussian, for between Gaussian components
+every rotation is as good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from noumena.audits.folds import Folds
+from noumena.audits.pairs import Pair, Side
+from noumena.guarantees.components import CLEAR, SPREAD_OF_A_GAUSSIAN, non_gaussianity
+from noumena.guarantees.unmixing import SAME, Unmixing
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """The first run's components, and in how far they are found again."""
+
+    unmixing: Unmixing
+    """Whitening and ICA of the first run in the first fold: ``axes.unmixing(z)[:, axes.which]`` are the stable axes."""
+    correlations: Float[np.ndarray, " component"]
+    """Of these components with their partners, the smallest over the other runs."""
+    counts: tuple[int, ...]
+    """How many components are found again in every run, fold by fold."""
+    gaussian: tuple[int, ...]
+    """Of every run, how many components cannot be told from Gaussian ones on measured rows."""
+    components: tuple[int, ...]
+    """Of every run, how many there are."""
+    restarts: tuple[float, ...]
+    """Of every run, the smallest correlation between components of different starts."""
+    converged: bool
+
+    @property
+    def found(self) -> int:
+        """The median over folds of how many components are found again in every run."""
+        return int(np.median(self.counts))
+
+    @property
+    def which(self) -> tuple[int, ...]:
+        """Which components of ``unmixing`` are found again in every run."""
+        return tuple(int(i) for i in np.flatnonzero(self.correlations >= SAME))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers."""
+        return {
+            "components": list(self.components),
+            "found again": self.found,
+            "by fold": list(self.counts),
+            "which": list(self.which),
+            "correlations": [round(float(c), 6) for c in self.correlations],
+            "gaussian": list(self.gaussian),
+            "restarts agree": [float(r) for r in self.restarts],
+            "converged": self.converged,
+        }
+
+
+def axes_of(sides: Sequence[Side], onto_first: Sequence[Pair], folds: Folds) -> Axes | None:
+    """The axes of the first run, from its pairs with all others; ``None`` where ICA was not judged."""
+    if not all(side.unmixings for side in sides):
+        return None
+    smallest = [np.min([pair.correlations[k] for pair in onto_first], axis=0) for k in range(len(folds))]
+    firsts = [[first for first, _ in side.unmixings] for side in sides]
+    return Axes(
+        firsts[0][0],
+        smallest[0],
+        tuple(int((c >= SAME).sum()) for c in smallest),
+        tuple(n_gaussian(side.unmixings[0][0](side.rows[folds.part(0)].astype(np.float64))) for side in sides),
+        tuple(len(found[0].matrix) for found in firsts),
+        tuple(min(u.agreement for u in found) for found in firsts),
+        all(u.converged for found in firsts for u in found),
+    )
+
+
+def n_gaussian(s: Float[np.ndarray, "batch component"]) -> int:
+    """How many columns are within sampling error of a Gaussian.
+
+    >>> n_gaussian(np.array([[-1.0], [1.0]] * 50))  # two values, far from a Gaussian
+    0
+    """
+    return int((np.abs(non_gaussianity(s)) < CLEAR * SPREAD_OF_A_GAUSSIAN / sqrt(len(s))).sum())

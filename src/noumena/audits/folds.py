@@ -1,0 +1,110 @@
+"""Folds: which rows are fitted and which are measured; whole groups stay together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from noumena import checks, seeds
+
+LEAST_ROWS = 20
+"""Fewer rows than this say nothing about agreement."""
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Rows in the order of their parts, ``order[bounds[p] : bounds[p + 1]]`` being part ``p``.
+
+    Held out, each part is measured once, by maps fitted on the others. In-sample there is one part, both fitted and
+    measured.
+    """
+
+    order: Int[np.ndarray, " batch"]
+    bounds: tuple[int, ...]
+    held_out: bool
+    labels: Int[np.ndarray, " batch"] | None
+    """Each row's group, in the order of ``order``; ``None`` when every row stands for itself."""
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    def part(self, p: int) -> slice:
+        """The rows of a part among the ordered rows."""
+        return slice(self.bounds[p], self.bounds[p + 1])
+
+    def fitted(self, k: int) -> tuple[int, ...]:
+        """The parts that are fitted when part ``k`` is measured."""
+        return tuple(p for p in range(len(self)) if p != k) if self.held_out else (0,)
+
+    def halves(self, k: int, seed: int) -> tuple[Int[np.ndarray, " half"], Int[np.ndarray, " other"]]:
+        """The fitted rows of fold ``k`` in two disjoint halves, of whole groups where there are two; in-sample twice
+        all rows."""
+        rows = np.concatenate([np.arange(len(self.order))[self.part(p)] for p in self.fitted(k)])
+        if not self.held_out:
+            return rows, rows
+        labels = None if self.labels is None or len(np.unique(self.labels[rows])) < 2 else self.labels[rows]
+        first, second = split(len(rows), 2, labels, seed=seed, purpose=f"halves of fold {k}")
+        return rows[first], rows[second]
+
+
+def folds_of(rows: int, *, folds: int, groups: Any, held_out: bool, seed: int) -> tuple[Folds, tuple[str, ...]]:
+    """Folds of whole groups, and what the user should know about them."""
+    checks.require(
+        rows >= LEAST_ROWS, f"Representations must have at least {LEAST_ROWS} rows to be compared.", f"{rows}"
+    )
+    labels = None if groups is None else labels_of(groups, rows)
+    if not held_out:
+        return Folds(np.arange(rows), (0, rows), False, labels), ()
+    folds = checks.count(folds, "folds", minimum=2)
+    checks.require(folds <= rows // 2, "Every fold must have two rows or more.", f"{folds} folds of {rows} rows")
+    notes: tuple[str, ...] = ()
+    if labels is not None and (distinct := len(np.unique(labels))) < folds:
+        notes = (f"There are {distinct} groups, so {distinct} folds in place of {folds}.",)
+        folds = distinct
+    parts = split(rows, folds, labels, seed=seed, purpose="folds")
+    order = np.concatenate(parts)
+    bounds = tuple(int(b) for b in np.cumsum([0, *map(len, parts)]))
+    return Folds(order, bounds, True, None if labels is None else labels[order]), notes
+
+
+def labels_of(groups: Any, rows: int) -> Int[np.ndarray, " batch"]:
+    """Each row's group as a number, from labels of any kind."""
+    held = groups.detach().cpu() if hasattr(groups, "detach") else groups
+    array = np.asarray(held)
+    array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+    checks.require(array.ndim == 1, "groups must be one label per row.", f"shape {array.shape}")
+    checks.require(len(array) == rows, "groups must have one label per row.", f"{len(array)} labels for {rows} rows")
+    missing = np.array([label is None or label != label for label in array.tolist()], dtype=bool)
+    checks.require(
+        not missing.any(), "Every row must have a group.", f"{missing.sum()} without, the first row {missing.argmax()}"
+    )
+    names = array.astype(str) if array.dtype.kind == "O" else array
+    distinct, labels = np.unique(names, return_inverse=True)
+    checks.require(len(distinct) > 1, "groups must name two groups or more.", f"{distinct[0]} throughout")
+    return labels.reshape(-1).astype(np.int64)
+
+
+def split(
+    rows: int, parts: int, labels: Int[np.ndarray, " batch"] | None, *, seed: int, purpose: str
+) -> Sequence[np.ndarray]:
+    """Parts of nearly equal size, of whole groups where rows have labels; large groups are placed first.
+
+    >>> [len(part) for part in split(7, 2, None, seed=0, purpose="example")]
+    [4, 3]
+    """
+    rng = seeds.numpy_generator(seed, purpose, rows)
+    if labels is None:
+        return [np.sort(part) for part in np.array_split(rng.permutation(rows), parts)]
+    names, sizes = np.unique(labels, return_counts=True)
+    shuffled = rng.permutation(len(names))
+    place = np.zeros(len(names), dtype=int)
+    filled = np.zeros(parts)
+    for k in shuffled[np.argsort(-sizes[shuffled], kind="stable")]:
+        place[k] = int(filled.argmin())
+        filled[place[k]] += sizes[k]
+    own = place[np.searchsorted(names, labels)]
+    return [np.flatnonzero(own == p) for p in range(parts)]

@@ -1,0 +1,311 @@
+"""Pairs of models that differ by their seeds: up to what do their representations agree, layer by layer?
+
+Eight independently trained members of the ANI-1x ensemble (atomic environments, held out by molecule), and four runs
+each of an autoencoder, a VAE and a self-supervised encoder on dSprites (held out by shape and scale); untrained
+networks of the same form beside them, and how much a linear map of the input explains.
+
+Reference: statistical and structural near-identifiability (paper 004), Section 4.2, Table 1 and A.7.2. **Deviations**:
+other models than the published, whose weights and data are not at hand: its four rows are context, not a target. Errors
+are held out; the published protocol, in-sample, stands beside. Both directions of a pair count as one, in the mean.
+
+The files ``h_networks.npz`` and ``h_aev.npz`` of ANI-1x and ``dsprites_downsampled.npz`` lie in the folder named by
+``--data``, at any depth, or are named by ``NOUMENA_ANI1X`` (their folder) and ``NOUMENA_DSPRITES`` (the file).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from functools import partial
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from noumena import checks, seeds
+from noumena.audits import Audit, audit
+from noumena.checks import InputError
+from noumena.estimators import VAE, Autoencoder, Training
+from noumena.extraction import representations
+from noumena.guarantees.agreement import AFFINE, ICA, PERMUTATION, RIGID, efficiency
+from noumena.nets.conv import ConvDecoder, ConvEncoder
+from noumena.studies import rows as tables
+from noumena.studies.near.encoders import VICReg
+from noumena.studies.rows import Row
+from noumena.worlds import benchmarks
+
+KINDS = {"permutation": PERMUTATION, "rigid": RIGID, "affine": AFFINE, "ICA": ICA}
+PROTOCOLS = {"held out": True, "in-sample": False}
+FOLDS = 3
+FILES = {"ani": ("h_networks.npz", "h_aev.npz"), "dsprites": ("dsprites_downsampled.npz",)}
+VARIABLES = {"ani": "NOUMENA_ANI1X", "dsprites": "NOUMENA_DSPRITES"}
+PARTS = tuple(FILES)
+
+MEMBERS, SIZES = 8, (384, 160, 128, 96, 1)
+CELU = 0.1
+BARELY = 1e-3
+"""Inputs that spread less than this share of the widest are no part of the linear baseline: in some molecules alone
+they are more than rounding."""
+ANI, UNTRAINED = "ANI-1x", "untrained"
+HIDDEN = {"hidden 1": "1", "hidden 2": "3", "hidden 3": "5"}
+"""The activations by their names in the networks."""
+
+CLASSES = ("AE", "VAE", "VICReg", UNTRAINED)
+RUNS, LATENTS, WIDTHS, LAST_HIDDEN = 4, 10, (32, 32, 64), 64
+SIZE, STEPS, BATCH, RATE, BETA = 32, 3000, 256, 1e-3, 0.1
+AUDITED = 8000
+"""Images on which runs are compared."""
+
+PUBLISHED = {
+    "Pythia-160M": (0.219, 0.150, 0.131, 0.202),
+    "MAE": (0.197, 0.109, 0.036, 0.145),
+    "CheXpert": (0.218, 0.104, 0.048, 0.175),
+    "ResNet-18": (0.382, 0.206, 0.175, 0.312),
+}
+"""Table 1: errors up to a permutation, a rigid map, a linear map, and by ICA."""
+ALL = "all"
+Tables = dict[str, np.ndarray]
+
+
+# ---- data --------------------------------------------------------------------------------------------------------
+
+
+def located(part: str, data: str | Path | None = None) -> list[Path]:
+    """The files of a part, below the folder ``data`` or where the environment says."""
+    given = data if data is not None else os.environ.get(VARIABLES[part])
+    must = f"The files of {part} must be named by --data or by the variable {VARIABLES[part]}."
+    checks.require(given is not None, must, "neither")
+    place = Path(str(given))
+    found = [place] if place.is_file() else [path for name in FILES[part] for path in sorted(place.rglob(name))[:1]]
+    names = " and ".join(FILES[part])
+    checks.require(len(found) == len(FILES[part]), f"The folder must hold {names}.", f"{place.name} with {len(found)}")
+    return found
+
+
+class Atoms(NamedTuple):
+    """Environments of atoms, and the molecule of each."""
+
+    x: np.ndarray
+    molecules: np.ndarray
+
+
+def ensemble(weights: Path, inputs: Path) -> tuple[list[nn.Sequential], Atoms]:
+    """The eight networks and the rows they see."""
+    networks = [_network(k) for k in range(MEMBERS)]
+    names = {f"ani1x_{k}_{kind}{j}" for k in range(MEMBERS) for j in range(len(SIZES) - 1) for kind in "wb"}
+    with np.load(weights, allow_pickle=False) as file:
+        checks.require(names <= set(file), f"{weights.name} must hold {MEMBERS} networks.", f"{len(file)} arrays")
+        for k, network in enumerate(networks):
+            for j, layer in enumerate(list(network)[::2]):
+                kinds = {"weight": file[f"ani1x_{k}_w{j}"], "bias": file[f"ani1x_{k}_b{j}"]}
+                layer.load_state_dict({kind: torch.tensor(value) for kind, value in kinds.items()})
+    with np.load(inputs, allow_pickle=False) as file:
+        must = f"{inputs.name} must hold aev and molecule."
+        checks.require({"aev", "molecule"} <= set(file), must, ", ".join(file))
+        return networks, Atoms(file["aev"].astype(np.float64), file["molecule"])
+
+
+def _network(seed: int) -> nn.Sequential:
+    """An untrained network of the ensemble's form."""
+    with seeds.global_torch(seed, "untrained network"):
+        linear = [nn.Linear(inputs, outputs) for inputs, outputs in pairwise(SIZES)]
+    return nn.Sequential(*[part for layer in linear for part in (layer, nn.CELU(CELU))][:-1])
+
+
+class Shapes(NamedTuple):
+    """Flat images to train on; the compared ones and the shape and scale of each."""
+
+    train: np.ndarray
+    x: np.ndarray
+    groups: np.ndarray
+
+
+def shapes(path: Path, *, size: int = SIZE, audited: int = AUDITED) -> Shapes:
+    """The images of dSprites, and a draw of them that is compared; it depends on their number only."""
+    images = benchmarks.dsprites(path)
+    x, factors = images.rows(size=size), np.asarray(images.factors)
+    drawn = seeds.numpy_generator(0, "compared images", len(x)).permutation(len(x))[:audited]
+    return Shapes(x, x[drawn], factors[drawn, 0] * (factors[:, 1].max() + 1) + factors[drawn, 1])
+
+
+# ---- cells -------------------------------------------------------------------------------------------------------
+
+
+def cells(parts: Sequence[str] = PARTS) -> list[Row]:
+    """Every layer of ANI-1x and either protocol; every class of models on dSprites."""
+    scopes = [f"{layer}, {protocol}" for layer in HIDDEN for protocol in PROTOCOLS]
+    found = [("ani", model, scope) for model in (ANI, UNTRAINED) for scope in scopes]
+    found += [("dsprites", model, ALL) for model in CLASSES]
+    return [{"part": part, "model": model, "scope": scope} for part, model, scope in found if part in parts]
+
+
+def cell(part: str, model: str, scope: str, *, data: str | Path | None = None, **changes: Any) -> list[Row]:
+    """One row per pair, layer and protocol."""
+    checks.one_of(part, "part", PARTS)
+    if part == "ani":
+        layer, protocol = checks.one_of(scope, "scope", tuple(c["scope"] for c in cells(("ani",)))).split(", ")
+        return _of_ensemble(model, layer, protocol, located(part, data), int(changes.get("members", MEMBERS)))
+    return _of_images(checks.one_of(model, "model", CLASSES), located(part, data)[0], **changes)
+
+
+def _of_ensemble(model: str, layer: str, protocol: str, files: list[Path], members: int) -> list[Row]:
+    networks, atoms = ensemble(files[0], files[1])
+    if checks.one_of(model, "model", (ANI, UNTRAINED)) == UNTRAINED:
+        networks = [_network(k) for k in range(MEMBERS)]
+    runs = {f"member {k}": representations(net, atoms.x, HIDDEN[layer]) for k, net in enumerate(networks[:members])}
+    spread = atoms.x.std(axis=0)
+    varying = atoms.x[:, spread > BARELY * spread.max()]
+    found = _audited(runs, varying, atoms.molecules, held_out=PROTOCOLS[protocol], ica=model == ANI)
+    return rows_of(found, layer=layer, protocol=protocol)
+
+
+def _of_images(model: str, path: Path, *, size: int = SIZE, audited: int = AUDITED, **settings: Any) -> list[Row]:
+    images = shapes(path, size=size, audited=audited)
+    encoders, objective = trained(model, images.train, size=size, **settings)
+    found = []
+    for layer, name in {"last hidden": str(len(encoders[0]) - 2), "latents": None}.items():
+        tables = [representations(encoder, images.x, name) for encoder in encoders]
+        runs = {f"run {k}": table if name else table[:, :LATENTS] for k, table in enumerate(tables)}
+        for protocol, held_out in PROTOCOLS.items():
+            result = _audited(runs, images.x, images.groups, held_out=held_out)
+            found += [{**row, "objective": objective} for row in rows_of(result, layer=layer, protocol=protocol)]
+    return found
+
+
+def trained(
+    model: str, x: np.ndarray, *, size: int = SIZE, runs: int = RUNS, steps: int = STEPS, batch: int = BATCH,
+    device: str = "auto", widths: tuple[int, ...] = WIDTHS,
+) -> tuple[list[Any], float | None]:  # fmt: skip
+    """The encoders of several runs, whose first outputs are the latents, and their held-out objective in the mean."""
+    shared = {"channels": 1, "size": size, "widths": widths, "hidden": LAST_HIDDEN, "slope": 0.2}
+    encoder, decoder = ConvEncoder(**shared), ConvDecoder(**shared)
+    if model == UNTRAINED:
+        return [_untrained(encoder, x.shape[1], k) for k in range(runs)], None
+    plan = Training(steps=steps, batch_size=batch, learning_rate=RATE, device=device)
+    fitted: dict[str, Any] = {"n_models": runs, "training": plan, "random_state": 0, "encoder": encoder}
+    both = {**fitted, "decoder": decoder, "standardise": False}
+    if model == "AE":
+        estimator = Autoencoder(LATENTS, **both)
+    elif model == "VAE":
+        estimator = VAE(LATENTS, beta=BETA, **both)
+    else:
+        estimator = VICReg(LATENTS, **fitted)
+    estimator.fit(x)
+    return [objective.encoder for objective in estimator.models_], float(np.mean(estimator.objectives_))
+
+
+def _untrained(builder: ConvEncoder, pixels: int, seed: int) -> nn.Sequential:
+    with seeds.global_torch(seed, "untrained network"):
+        return builder(pixels, LATENTS)
+
+
+# ---- rows --------------------------------------------------------------------------------------------------------
+
+
+def _audited(runs: Tables, x: np.ndarray, groups: np.ndarray, *, held_out: bool, ica: bool = True) -> Audit:
+    return audit(runs, input=x, groups=groups if held_out else None, held_out=held_out, folds=FOLDS, ica=ica)
+
+
+def rows_of(found: Audit, *, layer: str, protocol: str) -> list[Row]:
+    """One row per pair of runs, the mean over its two directions; what concerns all runs stands in the first."""
+    result = []
+    for a, b in combinations(range(len(found.names)), 2):
+        both = [found.pair(a, b), found.pair(b, a)]
+        row: Row = {"layer": layer, "protocol": protocol, "width": found.shapes[a][1], "first": a, "second": b}
+        for name, kind in KINDS.items():
+            row[name] = _mean([pair.errors[kind] for pair in both])
+            row[f"chance {name}"] = _mean([pair.chance[kind] for pair in both])
+            row[f"R2 {name}"] = _mean([pair.r2[kind] for pair in both])
+        row["efficiency"] = _efficiency(row)
+        if found.trivial is not None:
+            row |= {"input": _mean(found.trivial.errors[[a, b]]), "R2 input": _mean(found.trivial.r2[[a, b]])}
+        result.append({**row, "up to": " / ".join(dict.fromkeys(pair.group for pair in both))})
+    if found.axes is not None:
+        result[0] |= {"axes": found.axes.found, "restarts agree": min(found.axes.restarts)}
+    return result
+
+
+def _mean(values: Any) -> float | None:
+    mean = float(np.mean(values))
+    return mean if np.isfinite(mean) else None
+
+
+def _efficiency(row: Row) -> float | None:
+    errors = [row[name] for name in ("permutation", "rigid", "ICA")]
+    return None if None in errors else _mean([efficiency(*errors)])
+
+
+# ---- comparison --------------------------------------------------------------------------------------------------
+
+COLUMNS = (*KINDS, "efficiency", "chance affine", "R2 rigid", "R2 affine", "R2 ICA", "input", "R2 input")
+HEADER = ("model", "layer", "protocol", *COLUMNS, "axes", "up to")
+
+
+def compare(rows: list[Row]) -> str:
+    """Mean ± deviation over pairs (their number), by class of model, layer and protocol, beside Table 1."""
+    lines = []
+    keys = {(r["part"], r["model"], r["layer"], r["protocol"]) for r in tables.matching(rows)}
+    for key in sorted(keys, key=lambda k: (k[0], (ANI, *CLASSES).index(k[1]), *k[2:])):
+        group = tables.matching(rows, part=key[0], model=key[1], layer=key[2], protocol=key[3])
+        verdicts = [str(row["up to"]) for row in group]
+        agreed = max(dict.fromkeys(verdicts), key=verdicts.count)
+        name = key[1] if key[1] != UNTRAINED else f"{UNTRAINED}, {ANI if key[0] == 'ani' else 'dSprites'}"
+        shown = [tables.spread(group, column) for column in COLUMNS]
+        axes = group[0].get("axes")
+        found_again = "–" if axes is None else f"{axes} of {group[0]['width']}"
+        lines.append([name, f"{key[2]} ({group[0]['width']})", key[3], *shown, found_again, agreed])
+    for model, (permutation, rigid, affine, ica) in PUBLISHED.items():
+        share = efficiency(permutation, rigid, ica)
+        figures = [f"{value:.3f}" for value in (permutation, rigid, affine, ica, share)]
+        lines.append([f"{model}, published", "–", "in-sample", *figures, *["–"] * (len(COLUMNS) - 3)])
+    return f"{tables.text_table(HEADER, lines)}\n{NOTE}"
+
+
+NOTE = (
+    "Errors over the diameter; efficiency is ICA's share of what a rigid map gains over a permutation; chance is that "
+    "of an affine map between shuffled rows; input is a linear map of what the models see; axes are components of ICA "
+    "that are found again in every run on rows it did not see. Published rows are other models. Agreement is "
+    "stability, not truth."
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run what is missing in ``--out``, then compare; a part whose files are absent is skipped, and said."""
+    parser = argparse.ArgumentParser(
+        prog="python -m noumena.studies.near.pairs", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument(
+        "--data", help="the folder of the files; by default the variables " + ", ".join(VARIABLES.values())
+    )
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="what to run")
+    parser.add_argument("--device", default="auto", help="a torch device for training")
+    parser.add_argument("--steps", type=int, default=STEPS, help="steps of training")
+    parser.add_argument("--jobs", type=int, default=1, help="processes of one thread each")
+    parser.add_argument("--known", nargs="*", default=(), help="files whose finished rows are copied")
+    parser.add_argument("--out", type=Path, default=Path("results/near/pairs/rows.csv"), help="file of rows, resumed")
+    options = parser.parse_args(arguments)
+    there = []
+    for part in options.parts:
+        try:
+            there += [part] if located(part, options.data) else []
+        except InputError as error:
+            print(f"Skipped {part}. {error}")
+    if there:
+        one = partial(_with_settings, data=options.data, device=options.device, steps=options.steps)
+        found = tables.run(cells(there), one, options.out, jobs=options.jobs, known=options.known, say=True)
+        print(compare(found))
+
+
+def _with_settings(part: str, model: str, scope: str, *, data: Any, **training: Any) -> list[Row]:
+    """A cell; how to train concerns the images only."""
+    return cell(part, model, scope, data=data, **(training if part == "dsprites" else {}))
+
+
+if __name__ == "__main__":
+    from noumena.studies.near import pairs
+
+    pairs.main()

@@ -1,0 +1,64 @@
+"""Sparsity of use has known ends and known symmetries; concentration is a relative gain."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noumena.checks import InputError
+from noumena.metrics.importance import concentration, hoyer
+
+COUNTS = st.lists(st.integers(0, 50), min_size=2, max_size=12).filter(any).map(np.array)
+
+
+@given(COUNTS, st.randoms())
+def test_sparsity_lies_in_the_unit_interval_and_ignores_order_and_scale(counts, random):
+    shuffled = list(counts)
+    random.shuffle(shuffled)
+    assert 0 <= hoyer(counts) <= 1
+    assert hoyer(np.array(shuffled)) == pytest.approx(hoyer(counts), abs=1e-12)
+    assert hoyer(3.5 * counts) == pytest.approx(hoyer(counts), abs=1e-12)
+
+
+@pytest.mark.parametrize("d", [2, 5, 384])
+def test_equal_use_is_zero_and_a_single_feature_is_one(d):
+    assert hoyer(np.ones(d)) == pytest.approx(0, abs=1e-12)
+    assert hoyer(np.eye(d)[1]) == pytest.approx(1)
+
+
+@given(COUNTS)
+def test_sparsity_agrees_with_the_ratio_of_norms(counts):
+    d = len(counts)
+    expected = (np.sqrt(d) - np.abs(counts).sum() / np.sqrt((counts**2).sum())) / (np.sqrt(d) - 1)
+    assert hoyer(counts) == pytest.approx(expected, abs=1e-9)
+
+
+def test_an_unused_feature_makes_use_sparser():
+    assert hoyer(np.array([3, 3, 0])) > hoyer(np.array([3, 3, 1])) > hoyer(np.array([3, 3, 3]))
+
+
+@pytest.mark.parametrize(
+    ("w", "words"),
+    [
+        ([1.0], "at least two features. Got 1"),
+        ([0.0, 0.0], "not all zero"),
+        ([1.0, -1.0], "at least zero"),
+        ([np.nan, 1.0], "at least zero"),
+    ],
+)
+def test_weights_that_are_no_shares_are_refused(w, words):
+    with pytest.raises(InputError, match=words):
+        hoyer(np.array(w))
+
+
+def test_concentration_is_the_relative_gain_and_may_be_negative():
+    assert concentration(0.75, 0.5) == pytest.approx(0.5)
+    assert concentration(0.5, 0.5) == 0
+    assert concentration(0.4, 0.5) == pytest.approx(-0.2)
+
+
+def test_concentration_needs_a_rest_that_scores():
+    with pytest.raises(InputError, match=r"rest must be positive\. Got 0"):
+        concentration(0.5, 0.0)
+    with pytest.raises(InputError, match="top must be a finite number"):
+        concentration(float("nan"), 0.5)

@@ -1,0 +1,103 @@
+"""The study of Cell Painting: its questions, its baselines, and one small cell on files of the same layout."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from noumena.checks import InputError
+from noumena.studies import rows as tables
+from noumena.studies.near import deconfound as study
+
+QUICK = {"boosting": {"min_data_in_leaf": 5}, "rotations": 1, "top": (1,), "n_components": 3}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both files with few wells and features; the genes' wells lie at the same places on every plate."""
+    draw = np.random.default_rng(0)
+    folder = tmp_path_factory.mktemp("cellpainting")
+    plate, well = np.repeat([f"P{k}" for k in range(4)], 24), np.tile([f"A{k:02d}" for k in range(24)], 4)
+    kind, drug = np.tile(["WT", "resistant"], 48), np.tile(np.repeat(["DMSO", "bortezomib"], 12), 4)
+    x = draw.normal(size=(96, 6)).astype(np.float32)
+    batch = np.where(plate == "P0", "2019_02_15", "2019_11_11")
+    extra = {"clone_type": kind, "treatment": drug, "batch": batch, "clone": kind, "dose_nM": np.zeros(96)}
+    np.savez(folder / study.FILES["hct116"], X=x, plate=plate, well=well, features=np.arange(6).astype(str), **extra)
+    control = np.tile(np.repeat(["negcon", "poscon_cp", "poscon_orf", ""], 6), 4)
+    gene = np.where(control == "", np.tile(["GENE1", "GENE2"], 48), "")
+    pert = np.where(control == "", "trt", "control")
+    extra = {"control_type": control, "gene": gene, "pert_type": pert}
+    np.savez(folder / study.FILES["cpjump1"], X=x, plate=plate, well=well, features=np.arange(6).astype(str), **extra)
+    return folder
+
+
+def test_questions_choose_their_wells_and_leave_the_others_without_a_label(files: Path) -> None:
+    alike = study.wells("clone, DMSO", files)
+    assert set(alike.plate) == {"P1", "P2", "P3"}
+    assert [int((alike.label == name).sum()) for name in ("WT", "resistant", "")] == [18, 18, 36]
+    assert set(study.wells("clone, all plates", files).plate) == {"P0", "P1", "P2", "P3"}
+    assert set(study.wells("drug", files).label) == {"DMSO", "bortezomib"}
+    assert int((study.wells("treated", files).label == "trt").sum()) == 24
+    single = study.wells("GENE1", files)
+    assert [int((single.label == name).sum()) for name in ("GENE1", "negcon", "")] == [12, 24, 60]
+
+
+def test_a_layout_that_repeats_is_worth_everything_and_a_shuffled_one_nothing(files: Path) -> None:
+    table = study.wells("treated", files)
+    assert study.position_score(table, "trt", "negcon") == 1
+    assert study.position_score(table._replace(well=np.arange(96).astype(str)), "trt", "negcon") == 0.5
+
+
+def test_cells_ask_every_question_and_every_protocol_and_the_genes_with_two_wells(files: Path) -> None:
+    cells = study.cells(files)
+    assert study.genes(files) == ["GENE1", "GENE2"]
+    assert {cell["question"] for cell in cells} == {*study.QUESTIONS, "GENE1", "GENE2"}
+    assert {cell["protocol"] for cell in cells} == set(study.PROTOCOLS)
+    assert len({tuple(cell.values()) for cell in cells}) == len(cells)
+
+
+def test_a_cell_has_one_row_per_condition_and_is_compared_beside_the_published_figures(files: Path) -> None:
+    rows = [
+        {"question": "treated", "protocol": "ours", **r} for r in study.cell("treated", "ours", data=files, **QUICK)
+    ]
+    rows += [{"question": "GENE1", "protocol": "ours", **r} for r in study.cell("GENE1", "ours", data=files, **QUICK)]
+    assert [row["condition"] for row in rows[:4]] == ["base", "pca", "ica", "random"]
+    ica = rows[2]
+    assert ica["over pca"] == pytest.approx(ica["auroc"] - rows[1]["auroc"])
+    assert ica["over pca low"] <= ica["over pca"] <= ica["over pca high"]
+    assert rows[0]["position"] == 1
+    assert tables.ERROR not in ica
+    text = study.compare(rows)
+    assert "RxRx3-core, PLK1           0.803  0.811  0.815      0.792" in text
+    assert "1 single genes" in text
+    assert f"{ica['auroc']:.3f} [" in text
+
+
+def test_protocols_reach_the_comparison(files: Path) -> None:
+    one = study.cell("treated", "one", data=files, conditions=("base",), **QUICK)
+    assert one[0]["folds"] == 4
+    assert "removed" not in one[0]
+    with pytest.raises(InputError, match="protocol must be one of ours, centred, published, one, few"):
+        study.cell("treated", "other", data=files)
+
+
+def test_without_the_files_the_study_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(study.VARIABLE, raising=False)
+    study.main([])
+    assert capsys.readouterr().out.startswith("Skipped. Cell Painting must be named by --data or by the variable")
+    with pytest.raises(InputError, match=r"The folder must hold hct116_bortezomib_raw\.npz and"):
+        study.folder(tmp_path)
+
+
+@pytest.mark.skipif(study.VARIABLE not in os.environ, reason=f"{study.VARIABLE} does not name the Cell Painting folder")
+def test_the_real_files_hold_the_questions() -> None:
+    for question, (_, positive, control) in study.QUESTIONS.items():
+        table = study.wells(question)
+        assert {positive, control} <= set(table.label)
+        assert np.isfinite(table.x).all()
+    assert study.position_score(study.wells("treated"), "trt", "negcon") == 1

@@ -1,0 +1,118 @@
+"""``noumena audit``: what it says and writes, and that bad input is one sentence and exit code 2."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from scipy.stats import ortho_group
+
+from noumena.cli import main
+
+N = 300
+Z = np.random.default_rng(0).laplace(size=(N, 3))
+
+
+@pytest.fixture
+def noumena(monkeypatch, capsys):
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["noumena", "audit", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        said = capsys.readouterr()
+        return left.value.code or 0, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", Z)
+    np.savetxt("b.csv", Z @ ortho_group.rvs(3, random_state=0), delimiter=",")
+    np.savez("c.npz", z=-Z, other=Z[:5])
+    np.save("short.npy", Z[:-1])
+    np.save("nan.npy", np.where(np.arange(N)[:, None] == 7, np.nan, Z))
+    (tmp_path / "groups.csv").write_text("molecule\n" + "\n".join(f"m{k % 7}" for k in range(N)))
+    np.save("groups.npy", np.arange(N) % 3)
+    (tmp_path / "one.csv").write_text("\n".join(["m"] * N))
+    (tmp_path / "two.csv").write_text("\n".join(["m,n"] * N))
+    (tmp_path / "hole.csv").write_text("\n".join(['"m"', '""'] * (N // 2)))
+    return tmp_path
+
+
+def test_files_of_all_kinds_are_compared(folder, noumena):
+    code, out, _ = noumena("a.npy", "b.csv", "c.npz", "--key", "z", "--folds", 2)
+    assert code == 0
+    assert "Stable up to rigid motions with one scale" in out
+    assert "Consistency across runs is not correctness" in out
+
+
+def test_json_holds_the_names_of_the_files_and_the_verdict(folder, noumena):
+    _, out, _ = noumena("a.npy", "b.csv", "--json", "--groups", "groups.csv", "--input", "a.npy", "--folds", 2)
+    found = json.loads(out)
+    assert found["names"] == ["a", "b"]
+    assert found["up_to"] == "rigid+scale"
+    assert found["trivial"]["r2"] == pytest.approx([1, 1], abs=1e-4)
+    _, out, _ = noumena("a.npy", "b.csv", "--json", "--groups", "groups.npy")
+    assert json.loads(out)["folds"] == 3
+    _, out, _ = noumena("a.npy", "b.csv", "--json", "--in-sample")
+    assert json.loads(out)["held_out"] is False
+
+
+def test_a_folder_gets_the_numbers_and_the_page_and_is_not_overwritten(folder, noumena):
+    code, out, _ = noumena("a.npy", "b.csv", "--out", "audits/first", "--folds", 2)
+    assert code == 0
+    assert "audits/first" in out
+    assert sorted(path.name for path in (folder / "audits/first").iterdir()) == ["audit.json", "report.html"]
+    stored = (folder / "audits/first/audit.json").read_text()
+    assert json.loads(stored)["up_to"] == "rigid+scale"
+    assert "Consistency across runs" in (folder / "audits/first/report.html").read_text()
+    code, _, err = noumena("a.npy", "c.npz", "--key", "z", "--out", "audits/first", "--folds", 2)
+    assert code == 2
+    assert "--out must be a new or empty folder" in err
+    assert (folder / "audits/first/audit.json").read_text() == stored
+    code, _, _ = noumena("a.npy", "c.npz", "--key", "z", "--out", "audits/first", "--folds", 2, "--force")
+    assert code == 0
+    assert json.loads((folder / "audits/first/audit.json").read_text())["up_to"] == "signed permutation"
+
+
+def test_files_of_one_name_are_told_apart_by_their_folders(folder, noumena):
+    (folder / "other").mkdir()
+    np.save("other/a.npy", -Z)
+    _, out, _ = noumena("a.npy", "other/a.npy", "--json", "--folds", 2)
+    assert json.loads(out)["names"] == ["a.npy", "other/a.npy"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["a.npy"], "two or more files. Got 1"),
+        (["a.npy", "a.npy"], "different files. Got a.npy, a.npy"),
+        (["a.npy", "absent.npy"], "The data file must exist. Got absent.npy"),
+        (["a.npy", "short.npy"], "same rows, but a has 300. Got 299 in short"),
+        (["a.npy", "nan.npy"], "nan.npy must be finite. Got 3 NaN and 0 inf entries, the first at row 7"),
+        (["a.npy", "b.csv", "--groups", "absent.csv"], "The groups must be a file. Got absent.csv"),
+        (["a.npy", "b.csv", "--groups", "c.npz"], "The ending of c.npz must be one of .csv, .npy"),
+        (["a.npy", "b.csv", "--groups", "one.csv"], "two groups or more. Got m throughout"),
+        (["a.npy", "b.csv", "--groups", "two.csv"], "two.csv must have one column. Got 2 cells in line 1"),
+        (["a.npy", "b.csv", "--groups", "hole.csv"], "Every row of hole.csv must have a label. Got none in row 1"),
+        (["short.npy", "short.npy", "a.npy"], "different files"),
+        (["a.npy", "b.csv", "--input", "short.npy"], "input must have the 300 rows of the representations. Got 299"),
+        (["a.npy", "b.csv", "--folds", "1"], "folds must be a whole number of at least 2"),
+        (["a.npy", "b.csv", "--seed", "-1"], "--seed must be a whole number of at least 0"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(folder, noumena, arguments, sentence):
+    code, out, err = noumena(*arguments)
+    assert code == 2
+    assert out == ""
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
+def test_labels_are_never_unpickled(folder, noumena):
+    np.save("objects.npy", np.array([{"m": 1}] * N, dtype=object))
+    code, _, err = noumena("a.npy", "b.csv", "--groups", "objects.npy")
+    assert code == 2
+    assert "objects.npy must be a complete .npy file of labels" in err

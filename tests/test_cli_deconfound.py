@@ -1,0 +1,98 @@
+"""The command ``noumena deconfound``: what it writes and says, and every refusal in one sentence with exit code 2."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from noumena.cli import main
+
+QUICK = ["--rotations", "1", "--leaf", "5"]
+
+
+@pytest.fixture
+def noumena(monkeypatch, capsys):
+    """Run the command in this process: exit code, standard output, standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["noumena", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            sys.exit(main())
+        shown = capsys.readouterr()
+        return ended.value.code or 0, shown.out, shown.err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(120, 3))
+    drug = np.where(x[:, 0] > 0, "bortezomib", "DMSO")
+    frame = pd.DataFrame(x, columns=["Cells_a", "Cells_b", "Nuclei_a"])
+    frame = frame.assign(plate=np.repeat(["P1", "P2", "P3"], 40), drug=drug, tied=np.repeat(["u", "v", "v"], 40))
+    path = tmp_path_factory.mktemp("data") / "profiles.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def test_the_page_and_the_result_are_written_and_told(noumena, data, tmp_path):
+    out = tmp_path / "out"
+    asked = [data, "--batch", "plate", "--label", "drug", *QUICK]
+    code, said, _ = noumena("deconfound", *asked, "--out", out, "--remove-batch")
+    assert code == 0
+    assert "bortezomib against DMSO, 120 rows in 3 batches, 3 folds" in said
+    assert "ICA adds an AUROC of" in said
+    assert "Columns left out: tied." in said
+    assert {p.name for p in out.iterdir()} == {"deconfounding.json", "report.html"}
+    kept = json.loads((out / "deconfounding.json").read_text())
+    assert kept["scores"][0]["removed"] is not None
+    code, _, error = noumena("deconfound", *asked, "--out", out)
+    assert code == 2
+    assert "use --force to write into it" in error
+
+
+def test_json_carries_the_whole_result_and_the_options_reach_it(noumena, data):
+    code, said, _ = noumena(
+        "deconfound", data, "--batch", "plate", "--label", "drug", "--positive", "bortezomib", "--control", "DMSO",
+        "--features", "Cells_", "--components", 2, "--folds", 2, "--centre", "--seed", 3, "--json", *QUICK,
+    )  # fmt: skip
+    assert code == 0
+    found = json.loads(said)
+    assert found["question"].startswith("bortezomib against DMSO")
+    assert [score["features"] for score in found["scores"]] == [2, 2, 2, 2]
+    assert len(found["held out"]) == 2
+    assert found["settings"]["centre"] is True
+    assert found["settings"]["seed"] == 3
+    assert found["settings"]["rotations"] == 1
+    assert found["settings"]["boosting"]["min_data_in_leaf"] == 5
+    assert found["data"] == ["Columns left out: tied", "2 features: Cells_a, Cells_b"]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--batch", "plate", "--label", "tied"], "label and batch must not be confounded"),
+        (["--batch", "batch", "--label", "drug"], "profiles.csv must hold the annotation batch. Got "),
+        (["--batch", "plate", "--label", "drug", "--positive", "x"], "positive must be a level of label"),
+        (["--batch", "plate", "--label", "drug", "--features", "Mito"], "--features must name or begin"),
+        (["--batch", "plate", "--label", "drug", "--folds", "1"], "folds must be a whole number of at least 2"),
+        (["--batch", "plate", "--label", "drug", "--leaf", "0"], "--leaf must be a whole number of at least 1"),
+        (["--batch", "plate", "--label", "drug", "--seed", "-1"], "--seed must be a whole number"),
+        (["--batch", "tied", "--label", "plate"], "must not be confounded"),
+    ],
+)
+def test_what_cannot_be_used_is_one_sentence_and_exit_code_two(noumena, data, options, sentence):
+    code, said, error = noumena("deconfound", data, *options)
+    assert code == 2
+    assert said == ""
+    assert sentence in error
+    assert error.count("\n") == 1
+
+
+def test_help_shows_an_example(noumena):
+    code, said, _ = noumena("deconfound", "--help")
+    assert code == 0
+    assert "Example: noumena deconfound profiles.csv" in said

@@ -1,0 +1,149 @@
+"""Annotated files come back as features and annotations, what is left out is said, and bad files are refused."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from noumena.checks import InputError
+from noumena.worlds.annotated import read_annotated
+
+X = np.random.default_rng(0).normal(size=(12, 3))
+PLATE = np.array([f"00{k}" for k in np.repeat([1, 2, 3], 4)])
+DRUG = np.tile(["DMSO", "bortezomib"], 6)
+NAMES = ("Cells_Area", "Cells_Texture", "Nuclei_Area")
+WANTED = ("plate", "drug")
+
+
+def frame() -> pd.DataFrame:
+    data = pd.DataFrame(X, columns=NAMES)
+    return data.assign(plate=PLATE, drug=DRUG, well=[f"A{k}" for k in range(12)], Metadata_Site=range(12))
+
+
+def write(path: Path) -> Path:
+    if path.suffix == ".csv":
+        frame().to_csv(path, index=False)
+    elif path.suffix == ".parquet":
+        frame().to_parquet(path)
+    elif path.suffix == ".npz":
+        np.savez(path, X=X, features=np.array(NAMES), plate=PLATE, drug=DRUG)
+    else:
+        anndata = pytest.importorskip("anndata")
+        obs = pd.DataFrame({"plate": PLATE, "drug": DRUG}, index=[str(k) for k in range(12)])
+        anndata.AnnData(X=X, obs=obs, var=pd.DataFrame(index=list(NAMES))).write_h5ad(path)
+    return path
+
+
+def refusal(path: Path, annotations: tuple[str, ...] = WANTED, **asked: list[str]) -> str:
+    with pytest.raises(InputError) as error:
+        read_annotated(path, annotations, **asked)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".npz", ".h5ad"])
+def test_features_names_and_annotations_survive_their_file(tmp_path: Path, ending: str) -> None:
+    table = read_annotated(str(write(tmp_path / f"data{ending}")), WANTED)
+    np.testing.assert_allclose(table.x, X, rtol=1e-12)
+    assert table.names == NAMES
+    assert table.annotations["plate"].tolist() == PLATE.tolist()
+    assert table.annotations["drug"].tolist() == DRUG.tolist()
+    assert "3 features: Cells_Area, Cells_Texture, Nuclei_Area" in table.notes
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_words_and_metadata_are_left_out_and_said(tmp_path: Path, ending: str) -> None:
+    notes = read_annotated(write(tmp_path / f"data{ending}"), WANTED).notes
+    assert "Columns left out: well, Metadata_Site" in notes
+
+
+def test_features_are_chosen_by_name_or_by_their_beginning(tmp_path: Path) -> None:
+    path = write(tmp_path / "data.csv")
+    assert read_annotated(path, WANTED, features=["Cells_"]).names == NAMES[:2]
+    assert read_annotated(path, WANTED, features=["Nuclei_Area", "Cells_T"]).names == NAMES[1:]
+    np.testing.assert_allclose(read_annotated(path, WANTED, features=["Nuclei"]).x, X[:, 2:])
+    assert refusal(path, features=["Nucleoli"]) == (
+        "--features must name or begin some numeric columns of data.csv. Got Nucleoli."
+    )
+
+
+def test_numbers_that_may_be_names_are_pointed_out(tmp_path: Path) -> None:
+    data = pd.concat([frame()] * 3).assign(dose=np.tile([0, 70], 18), cells=np.arange(36))
+    data.to_csv(tmp_path / "data.csv", index=False)
+    notes = read_annotated(tmp_path / "data.csv", WANTED).notes
+    assert "Columns of a few whole numbers are taken as features: dose; --features chooses" in notes
+
+
+def test_missing_numbers_and_labels_are_left_as_they_are(tmp_path: Path) -> None:
+    data = frame()
+    data.loc[2, "Cells_Area"] = np.nan
+    data.loc[3, "drug"] = None
+    for ending in (".csv", ".parquet"):
+        path = tmp_path / f"data{ending}"
+        _ = data.to_csv(path, index=False) if ending == ".csv" else data.to_parquet(path)
+        table = read_annotated(path, WANTED)
+        assert np.isnan(table.x[2, 0])
+        assert pd.isna(table.annotations["drug"][3])
+
+
+def test_a_sparse_matrix_becomes_dense(tmp_path: Path) -> None:
+    anndata = pytest.importorskip("anndata")
+    from scipy.sparse import csr_matrix
+
+    obs = pd.DataFrame({"plate": PLATE, "drug": DRUG}, index=[str(k) for k in range(12)])
+    sparse = np.where(X > 0, X, 0)
+    anndata.AnnData(X=csr_matrix(sparse), obs=obs).write_h5ad(tmp_path / "data.h5ad")
+    np.testing.assert_allclose(read_annotated(tmp_path / "data.h5ad", WANTED).x, sparse)
+
+
+def test_without_anndata_the_sentence_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data.h5ad").write_bytes(b"x")
+    monkeypatch.setitem(sys.modules, "anndata", None)
+    assert "pip install 'noumena[bio]'" in refusal(tmp_path / "data.h5ad")
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".npz", ".h5ad"])
+def test_a_missing_annotation_is_named_beside_those_there_are(tmp_path: Path, ending: str) -> None:
+    text = refusal(write(tmp_path / f"data{ending}"), ("plate", "treatment"))
+    assert "must hold the annotation treatment. Got " in text
+    assert "drug" in text
+
+
+def test_arrays_of_another_length_are_no_annotations(tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", X=X, plate=PLATE[:5], drug=DRUG)
+    assert refusal(tmp_path / "data.npz") == "data.npz, of 12 rows, must hold the annotation plate. Got drug."
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".npz", ".h5ad"])
+@pytest.mark.parametrize("content", [b"", b"\xff\x00\x80 nothing\x00"])
+def test_damaged_files_are_refused(tmp_path: Path, ending: str, content: bytes) -> None:
+    (tmp_path / f"data{ending}").write_bytes(content)
+    assert f"data{ending}" in refusal(tmp_path / f"data{ending}")
+
+
+def test_archives_of_objects_are_never_opened(tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", X=X, plate=PLATE.astype(object), drug=DRUG)
+    assert "must be a complete .npz file" in refusal(tmp_path / "data.npz")
+
+
+def test_other_files_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "none.csv") == f"The data file must exist. Got {tmp_path / 'none.csv'}."
+    (tmp_path / "folder.csv").mkdir()
+    assert "The data must be a file" in refusal(tmp_path / "folder.csv")
+    (tmp_path / "data.txt").write_text("a")
+    assert "must be one of .csv, .parquet, .h5ad, .npz" in refusal(tmp_path / "data.txt")
+    np.savez(tmp_path / "data.npz", Y=X, plate=PLATE)
+    assert "data.npz must hold an array X. Got arrays Y, plate." in refusal(tmp_path / "data.npz")
+    np.savez(tmp_path / "data.npz", X=PLATE, plate=PLATE)
+    assert "X in data.npz must hold numbers with two axes" in refusal(tmp_path / "data.npz")
+    frame()[["plate", "drug", "well"]].to_parquet(tmp_path / "data.parquet")
+    assert "data.parquet must have numeric columns beside its annotations. Got none." in refusal(
+        tmp_path / "data.parquet"
+    )
+    np.save(tmp_path / "plain.npy", X)
+    (tmp_path / "plain.npy").rename(tmp_path / "plain.npz")
+    assert "plain.npz must be an archive of arrays" in refusal(tmp_path / "plain.npz")
