@@ -103,7 +103,7 @@ def rotation(white: np.ndarray, seed: int, restart: int) -> tuple[np.ndarray, bo
     if white.shape[1] == 1:
         return np.ones((1, 1)), True
     start = int(seeds.numpy_generator(seed, "start of an audit's ICA", restart).integers(seeds.LARGEST))
-    model = components.ICA(whiten=False, max_iter=ITERATIONS, tol=AT_REST, dtype="float64", random_state=start)
+    model = components.ICA(whiten=False, max_iter=ITERATIONS, tol=AT_REST, random_state=start)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(white)

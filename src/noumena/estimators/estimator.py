@@ -106,7 +106,7 @@ class Estimator(Transformer):
         )
 
     def _table(self, x: Any) -> np.ndarray:
-        """Checked observations; where nothing is divided by their spread columns may be constant, as margins of images."""
+        """Checked observations; columns may be constant, as margins of images are, unless all are standardised."""
         return checks.table(x, "x", min_rows=2, varying=bool(self.standardise))
 
     def _beside(self, y: Any, rows: int) -> np.ndarray | None:

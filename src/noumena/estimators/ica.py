@@ -87,8 +87,7 @@ class ICA(Transformer):
         contrast, seed = self._checked(), seeds.seed_of(self.random_state)
         data = self._data(x, seed)
         self._compare_columns(x, np.empty((0, data.n_features)), reset=True)
-        work = 4.0 * data.n_rows * data.n_features**2 * self.n_restarts
-        with threads.for_work(work / 100):
+        with threads.for_work(4.0 * data.n_rows * data.n_features**2 * self.n_restarts):
             whites = self._whitened(data)
             starts = torch.stack([_start(whites[0].size, seed, k) for k in range(self.n_restarts)])
             found = self._rotated(data, starts, contrast)
@@ -103,7 +102,7 @@ class ICA(Transformer):
         shapes = sorted({tuple(part.shape) for part in parts})
         checks.require(len(shapes) == 1, "Tables fitted as one batch must share their shape.", f"shapes {shapes}")
         data = Table(torch.stack(parts), dtype=getattr(torch, self.dtype), seed=seed)
-        with threads.for_work(4.0 * data.n_rows * data.n_features**2 * len(parts) / 100):
+        with threads.for_work(4.0 * data.n_rows * data.n_features**2 * len(parts)):
             whites = self._whitened(data)
             restarts = []
             for k in range(self.n_restarts):

@@ -19,6 +19,8 @@ from noumena.estimators.contrasts import Contrast
 Rotations = Float[Tensor, "model component component"]
 BLOCK = {"cpu": 2**18, "cuda": 2**28}
 """Entries of one block of components: a processor's cache, or a bounded part of a GPU's memory."""
+EVEN = 1e3
+"""Below this condition number of the whitening, centred rows are whitened in single precision."""
 
 
 @runtime_checkable
@@ -69,11 +71,13 @@ class Table:
         return mean, self.covariance
 
     def prepare(self, mean: Tensor, whitening: Tensor) -> None:
-        """Whiten all rows in double precision."""
+        """Whiten all rows, centred in double precision and, where the whitening is uneven, multiplied in it."""
         forth = whitening.to(self.x.device)
+        even = bool((torch.linalg.cond(forth) < EVEN).all())
         self.white = self.x.new_empty(len(self.x), self.n_rows, forth.shape[-2], dtype=self.dtype)
+        back = forth.mT.to(self.dtype if even else torch.float64)
         for block, white in zip(self._blocks(self.x), self._blocks(self.white, like=self.x), strict=True):
-            white.copy_((block.double() - mean[:, None]) @ forth.mT)
+            white.copy_((block.double() - mean[:, None]).to(back) @ back)
         self.all = (forth @ self.covariance @ forth.mT).to(self.dtype)
         self._parts = {}
 

@@ -3,8 +3,8 @@
 ``W ← polar(E[g(Wx)xᵀ] − diag(E g'(Wx))·W)`` on white rows is a Newton step of the contrast on rotations. Most steps are
 needed far from the end, where a few rows would do, were it not that a few of many white rows are not white themselves:
 the first-order term ``E[g'] W C`` with their covariance ``C ≠ I`` then outweighs what the step is after. Subtracting
-``diag(E g') W (C − I)`` takes that error out, and a stage on 64 rows per component is as good as it sounds. Stages
-grow by a factor of eight; the last one has all rows and alone decides whether the iteration has come to rest.
+``diag(E g') W (C − I)`` takes that error out, and about one row per entry of ``W`` suffices. Stages grow by a factor of
+eight; the last one has all rows and alone decides whether the iteration has come to rest.
 
 Reference: Hyvärinen (1999); Ablin, Cardoso and Gramfort, "Faster ICA under orthogonal constraint" (2018), for its
 reading as a Newton step. **Deviations**: stages and their correction; polar factors by Newton–Schulz, and by a singular
@@ -22,8 +22,9 @@ from torch import Tensor
 from noumena.estimators.contrasts import Contrast
 from noumena.estimators.moments import Moments, Rotations
 
-ROWS_PER_COMPONENT, GROWTH = 64, 8
-"""Rows of the first stage per component, and the factor to the next."""
+ROWS_PER_COMPONENT, MANY, GROWTH = 64, 128, 8
+"""Rows of the first stage per component; with more than so many components each has as many rows as there are of them;
+and the factor to the next stage."""
 LAST_LEAP = 3
 """A stage with more than all rows divided by this is not worth its steps."""
 SCHULZ, ORTHOGONAL = 4, {torch.float32: 2e-6, torch.float64: 1e-12}
@@ -67,10 +68,10 @@ def stages(rows: int, components: int) -> list[int | None]:
     """Rows of each stage, the last of which has all of them.
 
     >>> stages(50_000, 100), stages(2_000_000, 512), stages(1000, 100)
-    ([6400, None], [32768, 262144, None], [None])
+    ([6400, None], [262144, None], [None])
     """
     found: list[int | None] = []
-    size = ROWS_PER_COMPONENT * components
+    size = components * (ROWS_PER_COMPONENT if components <= MANY else components)
     while size * LAST_LEAP < rows:
         found.append(size)
         size *= GROWTH

@@ -28,6 +28,7 @@ from torch import nn
 
 from noumena import checks, seeds
 from noumena.audits import Audit, audit
+from noumena.audits.pairs import SAME_ROWS
 from noumena.checks import InputError
 from noumena.estimators import VAE, Autoencoder, Training
 from noumena.extraction import representations
@@ -220,7 +221,10 @@ def rows_of(found: Audit, *, layer: str, protocol: str) -> list[Row]:
             row[name] = _mean([pair.errors[kind] for pair in both])
             row[f"chance {name}"] = _mean([pair.chance[kind] for pair in both])
             row[f"R2 {name}"] = _mean([pair.r2[kind] for pair in both])
-        row["efficiency"] = _efficiency(row)
+        row["efficiency"] = _efficiency(row, "ICA")
+        if all(SAME_ROWS in pair.errors for pair in both):
+            row["ICA same rows"] = _mean([pair.errors[SAME_ROWS] for pair in both])
+            row["efficiency same rows"] = _efficiency(row, "ICA same rows")
         if found.trivial is not None:
             row |= {"input": _mean(found.trivial.errors[[a, b]]), "R2 input": _mean(found.trivial.r2[[a, b]])}
         result.append({**row, "up to": " / ".join(dict.fromkeys(pair.group for pair in both))})
@@ -234,14 +238,17 @@ def _mean(values: Any) -> float | None:
     return mean if np.isfinite(mean) else None
 
 
-def _efficiency(row: Row) -> float | None:
-    errors = [row[name] for name in ("permutation", "rigid", "ICA")]
+def _efficiency(row: Row, kind: str) -> float | None:
+    errors = [row[name] for name in ("permutation", "rigid", kind)]
     return None if None in errors else _mean([efficiency(*errors)])
 
 
 # ---- comparison --------------------------------------------------------------------------------------------------
 
-COLUMNS = (*KINDS, "efficiency", "chance affine", "R2 rigid", "R2 affine", "R2 ICA", "input", "R2 input")
+COLUMNS = (
+    *KINDS, "efficiency", "efficiency same rows", "chance affine", "R2 rigid", "R2 affine", "R2 ICA", "input",
+    "R2 input",
+)  # fmt: skip
 HEADER = ("model", "layer", "protocol", *COLUMNS, "axes", "up to")
 
 
@@ -266,10 +273,11 @@ def compare(rows: list[Row]) -> str:
 
 
 NOTE = (
-    "Errors over the diameter; efficiency is ICA's share of what a rigid map gains over a permutation; chance is that "
-    "of an affine map between shuffled rows; input is a linear map of what the models see; axes are components of ICA "
-    "that are found again in every run on rows it did not see. Published rows are other models. Agreement is "
-    "stability, not truth."
+    "Errors over the diameter; efficiency is ICA's share of what a rigid map gains over a permutation; held out, the "
+    "ICA of two models see disjoint halves of the fitted rows, or the same half (same rows), and are measured on "
+    "others; in-sample all see the same rows; chance is that of an affine map between shuffled rows; input is a linear "
+    "map of what the models see; axes are components of ICA that are found again in every run on rows it did not see. "
+    "Published rows are other models. Agreement is stability, not truth."
 )
 
 
