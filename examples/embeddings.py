@@ -1,4 +1,4 @@
-"""Your own embeddings: read a layer of two networks, ask whether they agree and up to what, and whether ICA has axes."""
+"""Your own embeddings: read a layer of two networks, ask whether they agree, up to what, and whether ICA has axes."""
 
 import numpy as np
 import torch

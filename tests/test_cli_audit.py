@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -104,11 +105,12 @@ def test_files_of_one_name_are_told_apart_by_their_folders(folder, noumena):
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(folder, noumena, arguments, sentence):
-    code, out, err = noumena(*arguments)
+    code, out, err = noumena(*arguments, "--out", "refused")
     assert code == 2
     assert out == ""
     assert sentence in err
     assert err.count("\n") == 1
+    assert not Path("refused").exists()
 
 
 def test_labels_are_never_unpickled(folder, noumena):

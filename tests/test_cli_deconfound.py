@@ -84,8 +84,9 @@ def test_json_carries_the_whole_result_and_the_options_reach_it(noumena, data):
         (["--batch", "tied", "--label", "plate"], "must not be confounded"),
     ],
 )
-def test_what_cannot_be_used_is_one_sentence_and_exit_code_two(noumena, data, options, sentence):
-    code, said, error = noumena("deconfound", data, *options)
+def test_what_cannot_be_used_is_one_sentence_and_exit_code_two(noumena, data, options, sentence, tmp_path):
+    code, said, error = noumena("deconfound", data, *options, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
     assert code == 2
     assert said == ""
     assert sentence in error

@@ -123,7 +123,7 @@ def _numeric(x: Any, name: str) -> np.ndarray:
                 f"Got dtype {array.dtype} with an entry that is neither."
             ) from error
     require(array.dtype.kind in "fiub", f"{name} must hold numbers.", f"dtype {array.dtype}")
-    return array if array.dtype == np.float32 else array.astype(np.float64)
+    return array if array.dtype == np.float32 else array.astype(np.float64, copy=not array.flags.writeable)
 
 
 def _finite(array: np.ndarray, name: str) -> None:

@@ -6,6 +6,8 @@ import json
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -219,13 +221,12 @@ def deconfound(
     table = read_annotated(data, (batch, label), features=chosen)
     from noumena.deconfounding import deconfound as compared
 
-    if out is not None:
-        _claim(out, force=force, trains=False)
-    found = compared(
-        table.x, table.annotations[batch], table.annotations[label], positive=positive, control=control, folds=folds,
-        rotations=rotations, n_components=components, remove_batch=remove_batch, centre=centre,
-        boosting={"min_data_in_leaf": count(leaf, "--leaf")}, random_state=seed, jobs=jobs,
-    )  # fmt: skip
+    with _claimed(out, force=force):
+        found = compared(
+            table.x, table.annotations[batch], table.annotations[label], positive=positive, control=control,
+            folds=folds, rotations=rotations, n_components=components, remove_batch=remove_batch, centre=centre,
+            boosting={"min_data_in_leaf": count(leaf, "--leaf")}, random_state=seed, jobs=jobs,
+        )  # fmt: skip
     content = {"data": list(table.notes), **found.to_dict()}
     if out is not None:
         from noumena.report import write
@@ -274,17 +275,11 @@ def audit(
     tables = {name: read_table(path, key=key).x for name, path in zip(names, representations, strict=True)}
     x = None if input is None else read_table(input, key=key).x
     labels = None if groups is None else read_labels(groups, rows=len(tables[names[0]]))
-    if out is not None:
-        _claim(out, force=force, trains=False)
-    found = audited(
-        tables,
-        input=x,
-        groups=labels,
-        held_out=not in_sample,
-        folds=folds,
-        seed=seed,
-        progress=_say if sys.stderr.isatty() and not as_json else None,
-    )
+    progress = _say if sys.stderr.isatty() and not as_json else None
+    with _claimed(out, force=force):
+        found = audited(
+            tables, input=x, groups=labels, held_out=not in_sample, folds=folds, seed=seed, progress=progress
+        )
     if out is not None:
         from noumena.report import write
         from noumena.report.audits import audit_page
@@ -317,6 +312,21 @@ def _claim(out: Path, *, force: bool, resume: bool = False, trains: bool = True)
         raise InputError(f"--out must be a folder that can be written to. Got {out} ({error.strerror}).") from error
     if trains:
         (out / CHECKPOINT).unlink(missing_ok=True)
+
+
+@contextmanager
+def _claimed(out: Path | None, *, force: bool) -> Iterator[None]:
+    """Claim the folder, if one is asked for, before the work; it goes again, still empty, if the input is refused."""
+    if out is None:
+        yield
+        return
+    _claim(out, force=force, trains=False)
+    try:
+        yield
+    except InputError:
+        if not any(out.iterdir()):
+            out.rmdir()
+        raise
 
 
 def _finish(model: Estimator, out: Path, *, as_json: bool) -> None:

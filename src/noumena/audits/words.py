@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from noumena.audits.pairs import SAME_ROWS
 from noumena.audits.rule import LADDER, NONE, as_good, reference
 from noumena.guarantees.agreement import AFFINE, BETTER_THAN_CHANCE, ICA, PERMUTATION, RIGID, efficiency
 from noumena.guarantees.unmixing import SAME
@@ -15,7 +16,6 @@ from noumena.guarantees.unmixing import SAME
 if TYPE_CHECKING:
     from noumena.audits.record import Audit
 
-SAME_ROWS = "ICA, same rows"
 CONSISTENCY = (
     "Consistency across runs is not correctness: this measures statistical, not structural identifiability, and runs "
     "that agree may all be wrong in the same way."

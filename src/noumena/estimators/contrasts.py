@@ -41,7 +41,7 @@ class Contrast:
 
 def _log_cosh(y: Components) -> tuple[Components, Tensor]:
     g = y.tanh_()
-    return g, y.shape[-2] - torch.linalg.vector_norm(g, dim=-2).square()
+    return g, y.shape[-2] - g.square().sum(dim=-2)
 
 
 def _exp(y: Components) -> tuple[Components, Tensor]:

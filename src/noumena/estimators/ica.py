@@ -25,7 +25,7 @@ from noumena import checks, seeds, threads
 from noumena.estimators.contrasts import Contrast, contrast_called
 from noumena.estimators.moments import Moments, Table
 from noumena.estimators.plan import Training
-from noumena.estimators.rotation import Rotated, rotate
+from noumena.estimators.rotation import Rotated, matched, rotate
 from noumena.estimators.transformer import Transformer, as_given
 
 FLAT = 1e-10
@@ -199,7 +199,7 @@ class ICA(Transformer):
         self._n_features_out, self.rank_ = white.size, white.rank
         self.non_gaussianity_ = gains[best][order].abs().numpy()
         self.objective_, self.restart_objectives_ = float(objectives[best]), objectives.numpy()
-        self.restart_agreement_ = min((_matched(W @ other.T) for other in rotations), default=1.0)
+        self.restart_agreement_ = min((matched((W @ other.T).numpy()) for other in rotations), default=1.0)
         self.converged_, self.change_ = bool(found.converged[best]), float(found.change[best])
         self.n_iter_, self.passes_ = int(found.steps[best]), found.passes
         if not self.converged_:
@@ -266,11 +266,3 @@ def _joined(restarts: Sequence[Rotated], i: int) -> Rotated:
         torch.stack([getattr(r, name)[i] for r in restarts]) for name in ("W", "steps", "change", "converged")
     )
     return Rotated(W, steps, change, converged, sum(r.passes for r in restarts))
-
-
-def _matched(correlation: Tensor) -> float:
-    """The smallest absolute correlation after the best one-to-one matching."""
-    from scipy.optimize import linear_sum_assignment
-
-    size = correlation.abs().numpy()
-    return float(size[linear_sum_assignment(-size)].min())

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -27,9 +28,10 @@ ROWS_PER_COMPONENT, MANY, GROWTH = 64, 128, 8
 and the factor to the next stage."""
 LAST_LEAP = 3
 """A stage with more than all rows divided by this is not worth its steps."""
-SCHULZ, ORTHOGONAL = 4, {torch.float32: 2e-6, torch.float64: 1e-12}
-"""Newton–Schulz steps between two looks, and the departure from orthogonality, per component, at which they end."""
-LOOKS = 8
+SCHULZ, POWERS, ORTHOGONAL = 3, 4, {torch.float32: 2e-6, torch.float64: 1e-12}
+"""Newton–Schulz steps between two looks, steps of the power method before them, and the departure from orthogonality,
+per component, at which they end."""
+LOOKS = 10
 PATIENCE, SHORTEST = 30, 1 / 16
 """Steps over all rows without coming nearer to rest after which they are halved, and the shortest."""
 
@@ -51,8 +53,7 @@ def polar(M: Float[Tensor, "model k k"]) -> Float[Tensor, "model k k"]:
     >>> polar(torch.tensor([[[0.0, -3.0], [2.0, 0.0]]])).round().tolist()
     [[[0.0, -1.0], [1.0, 0.0]]]
     """
-    size = (M.abs().sum(dim=-1).amax(dim=-1) * M.abs().sum(dim=-2).amax(dim=-1)).sqrt()  # at least the largest σ
-    Q, identity = M / size.clamp_min(torch.finfo(M.dtype).tiny)[:, None, None], torch.eye(M.shape[-1]).to(M)
+    Q, identity = M / _largest(M).clamp_min(torch.finfo(M.dtype).tiny), torch.eye(M.shape[-1]).to(M)
     bound = ORTHOGONAL[M.dtype] * M.shape[-1] ** 0.5
     for _ in range(LOOKS):
         for _ in range(SCHULZ):
@@ -62,6 +63,15 @@ def polar(M: Float[Tensor, "model k k"]) -> Float[Tensor, "model k k"]:
             return Q
     U, _, V = torch.linalg.svd(M.double())
     return (U @ V).to(M)
+
+
+def _largest(M: Float[Tensor, "model k k"]) -> Float[Tensor, "model 1 1"]:
+    """The largest singular value from below, by a few steps of the power method; half too low would do no harm."""
+    longest = M.square().sum(dim=-1).argmax(dim=-1)[:, None, None].expand(-1, 1, M.shape[-1])
+    v = M.gather(1, longest).mT
+    for _ in range(POWERS):
+        v = M.mT @ (M @ (v / v.norm(dim=1, keepdim=True).clamp_min(torch.finfo(M.dtype).tiny)))
+    return v.norm(dim=1, keepdim=True).sqrt()
 
 
 def stages(rows: int, components: int) -> list[int | None]:
@@ -86,6 +96,18 @@ def change(new: Rotations, old: Rotations) -> Float[Tensor, " model"]:
     """
     side = (new * old).sum(dim=-1, keepdim=True).sign()
     return (new - side * old).square().sum(dim=-1).amax(dim=-1) / 2
+
+
+def matched(correlation: Float[np.ndarray, "component component"]) -> float:
+    """The smallest absolute correlation after the best one-to-one matching.
+
+    >>> matched(np.array([[0.1, -0.9], [0.8, 0.0]]))
+    0.8
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    size = np.abs(correlation)
+    return float(size[linear_sum_assignment(-size)].min())
 
 
 def rotate(data: Moments, start: Rotations, contrast: Contrast, *, tol: float, max_iter: int) -> Rotated:

@@ -17,10 +17,10 @@ from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import linear_sum_assignment
 from scipy.stats import ortho_group
 
 from noumena import checks, seeds
+from noumena.estimators.rotation import matched
 
 SINGULAR = 1e-10
 """A correlation matrix with a smaller eigenvalue has no full rank."""
@@ -129,16 +129,6 @@ def _gain(s: np.ndarray) -> np.ndarray:
     values = log_cosh(s) - LOG_COSH_OF_A_GAUSSIAN
     means = values.mean(axis=0)
     return (2 * means * values - means**2).sum(axis=1)
-
-
-def matched(correlation: Float[np.ndarray, "component component"]) -> float:
-    """The smallest absolute correlation after the best one-to-one matching.
-
-    >>> matched(np.array([[0.1, -0.9], [0.8, 0.0]]))
-    0.8
-    """
-    size = np.abs(correlation)
-    return float(size[linear_sum_assignment(-size)].min())
 
 
 def log_cosh(s: np.ndarray) -> np.ndarray:

@@ -68,7 +68,7 @@ BASELINES = ("PCA", "PCA + ICA", "pixels")
 AE_READOUTS = ("AE + ICA", "AE + whitened ICA")
 ORDER = (*GRID, *AE_READOUTS, *BASELINES)
 KL, RUNS = 0.05, 3
-SIZE, STEPS, BATCH, RATE = 32, 4000, 128, 1e-3
+SIZE, STEPS, BATCH, RATE = 32, 5000, 128, 1e-3
 HELD_OUT, EVALUATED, UNMIXED = 0.2, 10_000, 20_000
 """The share and the largest number of images to evaluate on, and the most training images that ICA is fitted on."""
 POINTS, IGNORED = 64, 0.05
