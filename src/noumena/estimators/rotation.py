@@ -66,7 +66,7 @@ def polar(M: Float[Tensor, "model k k"]) -> Float[Tensor, "model k k"]:
 
 
 def _largest(M: Float[Tensor, "model k k"]) -> Float[Tensor, "model 1 1"]:
-    """The largest singular value from below, by a few steps of the power method; half too low would do no harm."""
+    """The largest singular value from below, by a few steps of the power method; a third too low does no harm."""
     longest = M.square().sum(dim=-1).argmax(dim=-1)[:, None, None].expand(-1, 1, M.shape[-1])
     v = M.gather(1, longest).mT
     for _ in range(POWERS):
