@@ -12,7 +12,9 @@ import csv
 import io
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ import numpy as np
 from joblib import Parallel, delayed, parallel_config
 
 from noumena import checks, threads
+from noumena.checks import InputError
 
 Row = dict[str, Any]
 Cell = Callable[..., Row | list[Row]]
@@ -189,3 +192,30 @@ def command(study: str) -> None:
     print(
         f"{len(rows)} rows, {len(failed)} failed; {cpu:.1f} CPU-minutes in all, {time.perf_counter() - start:.0f} s now"
     )
+
+
+def command_on_files(
+    study: str, arguments: Sequence[str] | None, present: Callable[[Any], Any], *, wants: str, trains: bool = True
+) -> None:
+    """Run a study of real files from the command line; where ``present`` refuses them, say so and run nothing.
+
+    ``wants`` says what ``--data`` names; ``cells`` and ``cell`` of the study may ask for ``data``, and for ``device``
+    where it trains.
+    """
+    module = import_module(study)
+    parser = argparse.ArgumentParser(prog=f"python -m {study}", description=(module.__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", help=wants)
+    parser.add_argument("--jobs", type=int, default=1, help="processes of one thread each")
+    default = Path("results", *study.split(".")[2:], "rows.csv")
+    parser.add_argument("--out", type=Path, default=default, help="file of rows, resumed when it exists")
+    if trains:
+        parser.add_argument("--device", default="auto", help="a torch device; processes share a GPU")
+    options = parser.parse_args(arguments)
+    try:
+        present(options.data)
+    except InputError as error:
+        print(f"Skipped. {error}")
+        return
+    one = partial(module.cell, data=options.data, **({"device": options.device} if trains else {}))
+    asked = module.cells(options.data) if "data" in signature(module.cells).parameters else module.cells()
+    print(module.compare(run(asked, one, options.out, jobs=options.jobs, say=True)))

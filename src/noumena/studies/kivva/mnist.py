@@ -14,10 +14,8 @@ The file, an ``.npz`` with ``x_train, y_train, x_test, y_test``, is named by ``-
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +25,6 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 
 from noumena import checks
-from noumena.checks import InputError
 from noumena.estimators.facets import MFCVAE
 from noumena.estimators.training import Training
 from noumena.metrics import mcc, weak_mcc
@@ -206,21 +203,8 @@ NOTE = (
 
 def main(arguments: list[str] | None = None) -> None:
     """Run what is missing in ``--out``, then compare; without the file of MNIST say so and run nothing."""
-    parser = argparse.ArgumentParser(
-        prog="python -m noumena.studies.kivva.mnist", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("--data", help=f"the file of MNIST, an .npz; by default the variable {VARIABLE}")
-    parser.add_argument("--device", default="auto", help="a torch device")
-    parser.add_argument("--jobs", type=int, default=1, help="processes of one thread each")
-    parser.add_argument("--out", type=Path, default=Path("results/kivva/mnist/rows.csv"), help="file of rows, resumed")
-    options = parser.parse_args(arguments)
-    try:
-        digits(options.data)
-    except InputError as error:
-        print(f"Skipped. {error}")
-        return
-    one = partial(cell, data=options.data, device=options.device)
-    print(compare(tables.run(cells(), one, options.out, jobs=options.jobs, say=True)))
+    wants = f"the file of MNIST, an .npz; by default the variable {VARIABLE}"
+    tables.command_on_files("noumena.studies.kivva.mnist", arguments, digits, wants=wants)
 
 
 if __name__ == "__main__":

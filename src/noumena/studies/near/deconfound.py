@@ -17,16 +17,13 @@ The folder of ``hct116_bortezomib_raw.npz`` and ``cpjump1_orf_a549_5plates.npz``
 
 from __future__ import annotations
 
-import argparse
 import os
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from noumena import checks
-from noumena.checks import InputError
 from noumena.deconfounding import Deconfounding, deconfound
 from noumena.deconfounding.boosting import auroc
 from noumena.studies import rows as tables
@@ -234,20 +231,8 @@ NOTE = (
 
 def main(arguments: list[str] | None = None) -> None:
     """Run what is missing in ``--out``, then compare; without the files say so and run nothing."""
-    parser = argparse.ArgumentParser(
-        prog="python -m noumena.studies.near.deconfound", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("--data", help=f"the folder of both files; by default the variable {VARIABLE}")
-    parser.add_argument("--jobs", type=int, default=1, help="processes of one thread each")
-    parser.add_argument("--out", type=Path, default=Path("results/near/deconfound/rows.csv"), help="rows, resumed")
-    options = parser.parse_args(arguments)
-    try:
-        folder(options.data)
-    except InputError as error:
-        print(f"Skipped. {error}")
-        return
-    one = partial(cell, data=options.data)
-    print(compare(tables.run(cells(options.data), one, options.out, jobs=options.jobs, say=True)))
+    wants = f"the folder of both files; by default the variable {VARIABLE}"
+    tables.command_on_files("noumena.studies.near.deconfound", arguments, folder, wants=wants, trains=False)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,7 @@ The file, an ``.npz`` with ``x_train, y_train, x_test, y_test``, is named by ``-
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +29,6 @@ from jaxtyping import Float
 
 from noumena import checks, seeds
 from noumena.ambiguity import align
-from noumena.checks import InputError
 from noumena.estimators.autoencoder import Autoencoder
 from noumena.estimators.training import Training
 from noumena.guarantees.agreement import agreements
@@ -364,21 +361,8 @@ NOTE = (
 
 def main(arguments: list[str] | None = None) -> None:
     """Run what is missing in ``--out``, then compare; without the file of MNIST say so and run nothing."""
-    parser = argparse.ArgumentParser(
-        prog="python -m noumena.studies.near.mnist", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("--data", help=f"the file of MNIST, an .npz; by default the variable {VARIABLE}")
-    parser.add_argument("--device", default="auto", help="a torch device")
-    parser.add_argument("--jobs", type=int, default=1, help="processes of one thread each; on one GPU they share it")
-    parser.add_argument("--out", type=Path, default=Path("results/near/mnist/rows.csv"), help="file of rows, resumed")
-    options = parser.parse_args(arguments)
-    try:
-        digits(options.data)
-    except InputError as error:
-        print(f"Skipped. {error}")
-        return
-    one = partial(cell, data=options.data, device=options.device)
-    print(compare(tables.run(cells(), one, options.out, jobs=options.jobs, say=True)))
+    wants = f"the file of MNIST, an .npz; by default the variable {VARIABLE}"
+    tables.command_on_files("noumena.studies.near.mnist", arguments, digits, wants=wants)
 
 
 if __name__ == "__main__":
