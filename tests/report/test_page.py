@@ -116,7 +116,16 @@ def test_the_browser_is_told_to_fetch_and_run_nothing():
     assert "script-src" not in policy[0][0]["content"]
 
 
-@pytest.mark.parametrize(("kind", "sign"), [("identified", "✓"), ("not identified", "✕"), ("open", "?")])
+@pytest.mark.parametrize(
+    ("kind", "sign"),
+    [
+        ("identified", "✓"),
+        ("not identified", "✕"),
+        ("open", "?"),
+        ("stable, right or wrong", "≈"),
+        ("not stable", "✕"),
+    ],
+)
 def test_a_verdict_shows_its_word_and_a_sign_beside_its_colour(kind: str, sign: str):
     page = Page("t", "", None, (Chapter("c", "", Verdict(kind, "headline", ("one", "two"))),))
     outline = Outline(render(page))

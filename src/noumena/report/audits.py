@@ -44,7 +44,9 @@ def _verdict_chapter(audit: Audit) -> Chapter:
     return Chapter(
         title="Verdict",
         lead="What the runs share, up to which maps, beside what chance and the input give.",
-        verdict=Verdict("not identified" if audit.group == NONE else "open", told[0], (*told[1:], *audit.warnings)),
+        verdict=Verdict(
+            "not stable" if audit.group == NONE else "stable, right or wrong", told[0], (*told[1:], *audit.warnings)
+        ),
         figures=tuple(_overlay_figure(overlay, k) for k, overlay in enumerate(audit.overlays)),
         tables=(group_table(audit), *_axes_tables(audit), *_input_tables(audit)),
         details="\n".join(audit.notes),

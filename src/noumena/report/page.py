@@ -73,6 +73,16 @@ class Table:
         return tuple(tuple(printed(cell) for cell in row) for row in self.rows)
 
 
+KINDS = {
+    "identified": ("✓", "good"),
+    "not identified": ("✕", "bad"),
+    "open": ("?", "open"),
+    "stable, right or wrong": ("≈", "open"),
+    "not stable": ("✕", "bad"),
+}
+"""A sign that tells the kinds of verdict apart without colour, and the name of each in the style sheet."""
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What can be said: its kind, one headline and the sentences that support it."""
@@ -82,17 +92,17 @@ class Verdict:
     sentences: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        one_of(self.kind, "kind", ("identified", "not identified", "open"))
+        one_of(self.kind, "kind", tuple(KINDS))
 
     @property
     def sign(self) -> str:
         """A sign that tells the kinds apart without colour."""
-        return {"identified": "✓", "not identified": "✕", "open": "?"}[self.kind]
+        return KINDS[self.kind][0]
 
     @property
     def style(self) -> str:
         """The name of the kind in the style sheet."""
-        return {"identified": "good", "not identified": "bad", "open": "open"}[self.kind]
+        return KINDS[self.kind][1]
 
 
 @dataclass(frozen=True)
