@@ -32,7 +32,7 @@ def data(tmp_path_factory):
     x = draw.normal(size=(120, 3))
     drug = np.where(x[:, 0] > 0, "bortezomib", "DMSO")
     frame = pd.DataFrame(x, columns=["Cells_a", "Cells_b", "Nuclei_a"])
-    frame = frame.assign(plate=np.repeat(["P1", "P2", "P3"], 40), drug=drug, tied=np.repeat(["u", "v", "v"], 40))
+    frame = frame.assign(plate=np.repeat(["P1", "P2", "P3"], 40), drug=drug, tied=np.repeat(["u", "v", "v"], 40), Nuclei_still=1.0)
     path = tmp_path_factory.mktemp("data") / "profiles.csv"
     frame.to_csv(path, index=False)
     return path
@@ -46,6 +46,7 @@ def test_the_page_and_the_result_are_written_and_told(noumena, data, tmp_path):
     assert "bortezomib against DMSO, 120 rows in 3 batches, 3 folds" in said
     assert "ICA adds an AUROC of" in said
     assert "Columns left out: tied." in said
+    assert "Constant features are left out: Nuclei_still." in said
     assert {p.name for p in out.iterdir()} == {"deconfounding.json", "report.html"}
     kept = json.loads((out / "deconfounding.json").read_text())
     assert kept["scores"][0]["removed"] is not None

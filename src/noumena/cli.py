@@ -219,11 +219,14 @@ def deconfound(
 
     chosen = None if features is None else [name.strip() for name in features.split(",") if name.strip()]
     table = read_annotated(data, (batch, label), features=chosen)
+    import pandas as pd
+
     from noumena.deconfounding import deconfound as compared
 
+    frame = pd.DataFrame(table.x, columns=pd.Index(table.names))
     with _claimed(out, force=force):
         found = compared(
-            table.x, table.annotations[batch], table.annotations[label], positive=positive, control=control,
+            frame, table.annotations[batch], table.annotations[label], positive=positive, control=control,
             folds=folds, rotations=rotations, n_components=components, remove_batch=remove_batch, centre=centre,
             boosting={"min_data_in_leaf": count(leaf, "--leaf")}, random_state=seed, jobs=jobs,
         )  # fmt: skip

@@ -175,7 +175,8 @@ def _contrasts(label: np.ndarray, levels: tuple[str, ...], positive: Any, contro
 
 
 def _class_names(contrast: Contrast, levels: tuple[str, ...]) -> tuple[str, str]:
-    return f"other than {contrast.name}", contrast.name
+    others = [level for level in levels if level != contrast.name]
+    return others[0] if len(others) == 1 else f"other than {contrast.name}", contrast.name
 
 
 def _refuse_confounded(counts: np.ndarray, names: tuple[str, ...], batches: tuple[str, ...]) -> None:
