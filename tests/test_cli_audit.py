@@ -57,8 +57,10 @@ def test_json_holds_the_names_of_the_files_and_the_verdict(folder, noumena):
     assert found["trivial"]["r2"] == pytest.approx([1, 1], abs=1e-4)
     _, out, _ = noumena("a.npy", "b.csv", "--json", "--groups", "groups.npy")
     assert json.loads(out)["folds"] == 3
-    _, out, _ = noumena("a.npy", "b.csv", "--json", "--in-sample")
+    assert "ICA" in json.loads(out)["errors"]
+    _, out, _ = noumena("a.npy", "b.csv", "--json", "--in-sample", "--no-ica")
     assert json.loads(out)["held_out"] is False
+    assert "ICA" not in json.loads(out)["errors"]
 
 
 def test_a_folder_gets_the_numbers_and_the_page_and_is_not_overwritten(folder, noumena):

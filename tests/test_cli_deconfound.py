@@ -32,7 +32,8 @@ def data(tmp_path_factory):
     x = draw.normal(size=(120, 3))
     drug = np.where(x[:, 0] > 0, "bortezomib", "DMSO")
     frame = pd.DataFrame(x, columns=["Cells_a", "Cells_b", "Nuclei_a"])
-    frame = frame.assign(plate=np.repeat(["P1", "P2", "P3"], 40), drug=drug, tied=np.repeat(["u", "v", "v"], 40), Nuclei_still=1.0)
+    frame = frame.assign(plate=np.repeat(["P1", "P2", "P3"], 40), drug=drug, tied=np.repeat(["u", "v", "v"], 40))
+    frame = frame.assign(Nuclei_still=1.0)
     path = tmp_path_factory.mktemp("data") / "profiles.csv"
     frame.to_csv(path, index=False)
     return path

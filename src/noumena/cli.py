@@ -256,6 +256,7 @@ def audit(
     input: Annotated[Path | None, typer.Option(help="The rows that were represented, for what they explain.")] = None,
     in_sample: Annotated[bool, typer.Option("--in-sample", help="Measure on the fitted rows, as published.")] = False,
     folds: Annotated[int, typer.Option(help="Parts of the rows, each held out once.")] = 5,
+    ica: Annotated[bool, typer.Option("--ica/--no-ica", help="Ask for ICA's axes too: most of the time.")] = True,
     key: Annotated[str | None, typer.Option(help="Which array of .npz files.")] = None,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the numbers and their page.")] = None,
@@ -281,7 +282,7 @@ def audit(
     progress = _say if sys.stderr.isatty() and not as_json else None
     with _claimed(out, force=force):
         found = audited(
-            tables, input=x, groups=labels, held_out=not in_sample, folds=folds, seed=seed, progress=progress
+            tables, input=x, groups=labels, held_out=not in_sample, folds=folds, ica=ica, seed=seed, progress=progress
         )
     if out is not None:
         from noumena.report import write

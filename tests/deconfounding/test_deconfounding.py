@@ -191,9 +191,7 @@ def test_training_on_one_batch_scores_all_others():
 def test_confounded_designs_are_refused_by_name():
     made = batches()
     tied = np.where(np.isin(made.batch, ("B0", "B1")), "wild", "resistant")
-    with pytest.raises(
-        InputError, match=r"must not be confounded: .* Got resistant only in B2, B3, B4; wild only"
-    ):
+    with pytest.raises(InputError, match=r"must not be confounded: .* Got resistant only in B2, B3, B4; wild only"):
         deconfound(made.x, made.batch, tied)
 
 

@@ -97,13 +97,13 @@ def unmixings_of(side: Side, folds: Folds, *, restarts: int, seed: int) -> tuple
 
 
 def rotation(white: np.ndarray, seed: int, restart: int) -> tuple[np.ndarray, bool]:
-    """The rotation of one ICA fit of white rows, and whether it came to rest."""
+    """The rotation of one ICA fit of white rows, on a GPU where there is one, and whether it came to rest."""
     from sklearn.exceptions import ConvergenceWarning
 
     if white.shape[1] == 1:
         return np.ones((1, 1)), True
     start = int(seeds.numpy_generator(seed, "start of an audit's ICA", restart).integers(seeds.LARGEST))
-    model = components.ICA(whiten=False, max_iter=ITERATIONS, tol=AT_REST, random_state=start)
+    model = components.ICA(whiten=False, max_iter=ITERATIONS, tol=AT_REST, device="auto", random_state=start)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(white)
