@@ -327,4 +327,4 @@ def test_a_clone_knows_nothing_and_a_copy_everything():
 def test_no_warning_is_raised_by_a_plain_fit():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ICA().fit(mixed()[0])
+        assert ICA().fit(mixed()[0]).converged_
