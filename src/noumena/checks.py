@@ -102,7 +102,7 @@ def table(x: Any, name: str = "x", *, min_rows: int = 1, varying: bool = False) 
     _finite(array, name)
     if varying:
         constant = np.flatnonzero(np.ptp(array, axis=0) == 0)
-        require(constant.size == 0, f"{name} must vary in every column.", f"constant columns {_few(constant)}")
+        require(constant.size == 0, f"{name} must vary in every column.", f"constant columns {few(constant)}")
     return array
 
 
@@ -166,6 +166,11 @@ def same_batch(z: np.ndarray, z_hat: np.ndarray, names: tuple[str, str] = ("z", 
     )
 
 
-def _few(indices: np.ndarray, most: int = 5) -> str:
-    shown = ", ".join(str(i) for i in indices[:most])
-    return f"{shown} and {len(indices) - most} more" if len(indices) > most else shown
+def few(names: Sequence[Any] | np.ndarray, most: int = 5) -> str:
+    """Names with commas, and the number of those beyond ``most``.
+
+    >>> few(["B1", "B2", "B3"], 2)
+    'B1, B2 and 1 more'
+    """
+    shown = ", ".join(str(name) for name in names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown

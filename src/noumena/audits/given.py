@@ -19,7 +19,6 @@ from noumena.estimators import Estimator
 
 BATCH = 4096
 """Rows that go through a module at once."""
-SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +122,9 @@ def checked(name: str, rows: Any) -> tuple[np.ndarray, tuple[str, ...]]:
     array = np.asarray(found.float() if isinstance(found, Tensor) and found.dtype == torch.bfloat16 else found)
     if array.dtype.kind == "f" and array.ndim == 2 and not np.isfinite(array).all():
         bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
-        raise InputError(f"Every row of {name} must be finite. Got {len(bad)} with NaN or inf ({_few(bad)}).")
+        raise InputError(
+            f"Every row of {name} must be finite. Got {len(bad)} with NaN or inf (rows {checks.few(bad)})."
+        )
     try:
         table = checks.table(array, name, min_rows=2)
     except TypeError as error:
@@ -132,10 +133,5 @@ def checked(name: str, rows: Any) -> tuple[np.ndarray, tuple[str, ...]]:
     if not flat.any():
         return table, ()
     checks.require(not flat.all(), f"{name} must vary.", "constant columns only")
-    constant = _few(np.flatnonzero(flat))
+    constant = checks.few(np.flatnonzero(flat))
     return table[:, ~flat], (f"{name}: {int(flat.sum())} constant of {len(flat)} columns left out ({constant}).",)
-
-
-def _few(indices: np.ndarray) -> str:
-    shown = ", ".join(str(int(i)) for i in indices[:SHOWN])
-    return shown if len(indices) <= SHOWN else f"the first {shown}"

@@ -7,7 +7,6 @@ designs are refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,7 +111,7 @@ def design(batch: Any, label: Any, *, rows: int, positive: Any = None, control: 
     once, the later one in order being positive, and more than two each against the others.
     """
     batch, batches, gone = coded(batch, "batch", rows)
-    checks.require(gone.size == 0, "Every row must have a batch.", f"none in rows {few(gone)}")
+    checks.require(gone.size == 0, "Every row must have a batch.", f"none in rows {checks.few(gone)}")
     checks.require(len(batches) > 1, "There must be at least two batches, to hold some out.", f"only {batches[0]}")
     label, levels, gone = coded(label, "label", rows)
     checks.require(len(levels) > 1, "label must have at least two levels.", f"{', '.join(levels) or 'none'}")
@@ -139,23 +138,13 @@ def coded(values: Any, name: str, rows: int) -> tuple[np.ndarray, tuple[str, ...
     return codes, tuple(str(n) for n in names), np.flatnonzero(missing)
 
 
-def few(names: Sequence[Any] | np.ndarray, most: int = 6) -> str:
-    """Names with commas, the number of those beyond ``most``.
-
-    >>> few(["B1", "B2", "B3"], 2)
-    'B1, B2 and 1 more'
-    """
-    shown = ", ".join(str(name) for name in names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
-
-
 def _is_missing(value: Any) -> bool:
     return value is None or str(value) in ("", "nan", "NaT", "<NA>")
 
 
 def _unlabelled(gone: np.ndarray, batch: np.ndarray, batches: tuple[str, ...]) -> str:
     where, counts = np.unique(batch[gone], return_counts=True)
-    told = few([f"{batches[b]} ({n})" for b, n in zip(where, counts, strict=True)])
+    told = checks.few([f"{batches[b]} ({n})" for b, n in zip(where, counts, strict=True)])
     return f"{gone.size} rows have no label, in batches {told}"
 
 
@@ -163,7 +152,7 @@ def _contrasts(label: np.ndarray, levels: tuple[str, ...], positive: Any, contro
     known = label >= 0
     for name, value in (("positive", positive), ("control", control)):
         there = value is None or str(value) in levels
-        checks.require(there, f"{name} must be a level of label: {few(levels, 12)}.", f"{value}")
+        checks.require(there, f"{name} must be a level of label: {checks.few(levels, 12)}.", f"{value}")
     checks.require(control is None or positive is not None, "control must stand against a positive level.", "none")
     same = positive is not None and str(positive) == str(control)
     checks.require(not same, "positive and control must differ.", f"{positive} twice")
@@ -182,7 +171,8 @@ def _class_names(contrast: Contrast, levels: tuple[str, ...]) -> tuple[str, str]
 def _refuse_confounded(counts: np.ndarray, names: tuple[str, ...], batches: tuple[str, ...]) -> None:
     separate = parts(counts)
     told = "; ".join(
-        f"{few([names[k] for k in of])} only in {few([batches[b] for b in within])}" for of, within in separate
+        f"{checks.few([names[k] for k in of])} only in {checks.few([batches[b] for b in within])}"
+        for of, within in separate
     )
     must = "label and batch must not be confounded: all labels must be connected through batches they share."
     checks.require(len(separate) == 1, must, told)
@@ -209,10 +199,10 @@ def _partial(
     for k, name in enumerate(names):
         there = np.flatnonzero(counts[k])
         if len(there) < np.count_nonzero(counts.sum(axis=0)):
-            said.append(f"Label {name} occurs only in batches {few([batches[b] for b in there])}")
+            said.append(f"Label {name} occurs only in batches {checks.few([batches[b] for b in there])}")
     only = [batches[b] for b in range(len(batches)) if b not in scorable]
     if only:
-        said.append(f"Batches {few(only)} hold fewer than {LEAST} rows of a class: trained on, never scored")
+        said.append(f"Batches {checks.few(only)} hold fewer than {LEAST} rows of a class: trained on, never scored")
     share = association(counts)
     if share > WORRYING:
         said.append(f"Label and batch are partly confounded (Cramér's V {share:.2f})")

@@ -20,7 +20,7 @@ from noumena import checks, seeds
 from noumena.deconfounding.boosting import settings_of
 from noumena.deconfounding.carriers import Carriers, carriers
 from noumena.deconfounding.conditions import CONDITIONS, centred, unmixed, whitening
-from noumena.deconfounding.design import Design, design, few
+from noumena.deconfounding.design import Design, design
 from noumena.deconfounding.folds import Fold, folds_of
 from noumena.deconfounding.result import CEILING, NAMES, Deconfounding, Difference, Estimate, Score, estimate
 from noumena.deconfounding.trial import Plan, Trial, trial
@@ -78,12 +78,12 @@ def _features(X: Any) -> tuple[np.ndarray, list[str]]:
     raw = raw.detach().cpu().numpy() if hasattr(raw, "detach") else np.asarray(raw)
     if raw.ndim == 2 and raw.dtype.kind == "f":
         bad = np.flatnonzero(~np.isfinite(raw).all(axis=1))
-        checks.require(bad.size == 0, "X must be finite in every row.", f"NaN or inf in rows {few(bad)}")
+        checks.require(bad.size == 0, "X must be finite in every row.", f"NaN or inf in rows {checks.few(bad)}")
     x = checks.table(raw, "X", min_rows=4)
     constant = np.flatnonzero(np.ptp(x, axis=0) == 0)
     checks.require(constant.size < x.shape[1], "X must vary in some feature.", "constant features only")
     names = [str(name) for name in X.columns] if hasattr(X, "columns") else [str(k) for k in range(x.shape[1])]
-    told = [f"Constant features are left out: {few([names[k] for k in constant])}"] if constant.size else []
+    told = [f"Constant features are left out: {checks.few([names[k] for k in constant])}"] if constant.size else []
     return np.delete(x, constant, axis=1), told
 
 
@@ -119,7 +119,7 @@ def _question(found: Design, positive: Any, control: Any) -> str:
         return f"Each of {len(found.levels)} labels against the others in the mean, {rows}"
     name = found.contrasts[0].name
     others = [level for level in found.levels if level != name]
-    against = control if control is not None else few(others, 3)
+    against = control if control is not None else checks.few(others, 3)
     return f"{name} against {against}, {rows}"
 
 

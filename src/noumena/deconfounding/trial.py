@@ -113,6 +113,7 @@ class _Split:
 
     @staticmethod
     def of(contrast: Contrast, design: Design, fold: Fold) -> _Split | None:
+        """The split of a fold; none when either side lacks a class."""
         known = contrast.target >= 0
         train = np.flatnonzero(known & np.isin(design.batch, fold.train))
         test = np.flatnonzero(known & np.isin(design.batch, fold.test))

@@ -26,13 +26,12 @@ from torch import Tensor
 
 from noumena import checks, seeds, threads
 from noumena.estimators.contrasts import Contrast
-from noumena.estimators.moments import Rotations
+from noumena.estimators.moments import EVEN, Rotations
 from noumena.estimators.rotation import stages
 
 BLOCK_BYTES = 32 * 2**20  # a file is read in row blocks of about this size
 TABLE_BYTES = 256 * 2**20  # of white rows that answer small requests
 CACHED_ENTRIES = 2**19  # worked on at once inside a block: what a processor's cache holds
-EVEN = 1e3  # the largest condition number of a whitening that is applied in float32
 FAN_IN = 8  # results merged at once on the way down the tree of a Dask reduction
 Sums = tuple[np.ndarray, ...]  # over rows, in float64
 

@@ -19,6 +19,7 @@ def hidden_state(model: nn.Module, number: int) -> Reader:
     checks.require(isinstance(model, pretrained), must, f"number {number} for a {type(model).__name__}")
 
     def read(batch: Batch) -> Tensor:
+        """The hidden state of one batch."""
         states = getattr(batch.fed_to(model, output_hidden_states=True, return_dict=True), "hidden_states", None)
         checks.require(bool(states), "layer must be a name where a model has no hidden states.", f"number {number}")
         assert states is not None

@@ -65,11 +65,13 @@ def _chosen(found: Annotated, features: Sequence[str] | None, file: str) -> Anno
     checks.require(kept.size > 0, f"{file} must have numeric columns beside its annotations.", "none")
     names = tuple(found.names[k] for k in kept)
     x = found.x[:, kept]
-    notes = [*found.notes, f"{len(names)} features: {_few(names, 3)}"]
+    notes = [*found.notes, f"{len(names)} features: {checks.few(names, 3)}"]
     if features is None:
         whole = [name for name, column in zip(names, x.T, strict=True) if _looks_coded(column)]
         if whole:
-            notes.append(f"Columns of a few whole numbers are taken as features: {_few(whole)}; --features chooses")
+            notes.append(
+                f"Columns of a few whole numbers are taken as features: {checks.few(whole)}; --features chooses"
+            )
     return Annotated(x, names, found.annotations, tuple(notes))
 
 
@@ -105,14 +107,14 @@ def _frame(frame: Any, annotations: tuple[str, ...], file: str) -> Annotated:
     columns = [str(name) for name in frame.columns]
     frame.columns = pd.Index(columns)
     twice = sorted({name for name in columns if columns.count(name) > 1})
-    checks.require(not twice, f"The columns of {file} must have different names.", f"{_few(twice)} twice")
+    checks.require(not twice, f"The columns of {file} must have different names.", f"{checks.few(twice)} twice")
     _require_columns(annotations, columns, file)
     rest = [name for name in columns if name not in annotations]
     numeric = [name for name in rest if pd.api.types.is_numeric_dtype(frame[name].dtype)]
     numeric = [name for name in numeric if not pd.api.types.is_bool_dtype(frame[name].dtype)]
     kept = [name for name in numeric if not name.lower().startswith(PREFIX) and not name.startswith("Unnamed:")]
     out = [name for name in rest if name not in set(kept)]
-    notes = (f"Columns left out: {_few(out)}",) if out else ()
+    notes = (f"Columns left out: {checks.few(out)}",) if out else ()
     x = frame[kept].to_numpy(dtype=np.float64, na_value=np.nan)
     return Annotated(x, tuple(kept), {name: frame[name].to_numpy(dtype=object) for name in annotations}, notes)
 
@@ -139,7 +141,7 @@ def _npz(path: Path, annotations: tuple[str, ...]) -> Annotated:
         checks.require(hasattr(archive, "files"), f"{path.name} must be an archive of arrays.", "a single array")
         arrays = {name: archive[name] for name in archive.files}
     key = next((name for name in ("X", "x") if name in arrays), None)
-    given = _few(list(arrays)) or "none"
+    given = checks.few(list(arrays)) or "none"
     checks.require(key is not None, f"{path.name} must hold an array X.", f"arrays {given}")
     x = arrays[str(key)]
     flat = x.ndim == 2 and x.dtype.kind in "fiu"
@@ -159,9 +161,6 @@ _READERS: dict[str, Callable[[Path, tuple[str, ...]], Annotated]] = {
 
 def _require_columns(annotations: Sequence[str], columns: Sequence[str], file: str) -> None:
     for name in annotations:
-        checks.require(name in columns, f"{file} must hold the annotation {name}.", f"{_few(columns, 8) or 'none'}")
-
-
-def _few(names: Sequence[str], most: int = 6) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+        checks.require(
+            name in columns, f"{file} must hold the annotation {name}.", f"{checks.few(columns, 8) or 'none'}"
+        )
