@@ -1,0 +1,63 @@
+"""``noumena audit``: whether representations are stable from run to run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from noumena.checks import count, require
+from noumena.cli.folders import claimed, write_json
+from noumena.cli.verbs import Force, Json, Seed, say
+
+
+def audit(
+    representations: Annotated[
+        list[Path], typer.Argument(help="Two or more .npy, .npz, .csv or .parquet files, representations of one batch.")
+    ],
+    groups: Annotated[
+        Path | None, typer.Option(help="A .csv of one column or a .npy: whole groups are held out together.")
+    ] = None,
+    input: Annotated[Path | None, typer.Option(help="The rows that were represented, for what they explain.")] = None,
+    in_sample: Annotated[bool, typer.Option("--in-sample", help="Measure on the fitted rows, as published.")] = False,
+    folds: Annotated[int, typer.Option(help="Parts of the rows, each held out once.")] = 5,
+    ica: Annotated[bool, typer.Option("--ica/--no-ica", help="Ask for ICA's axes too: most of the time.")] = True,
+    key: Annotated[str | None, typer.Option(help="Which array of .npz files.")] = None,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for the numbers and their page.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Say whether representations are stable from run to run, and up to what.
+
+    Example: noumena audit first.npy second.npy --groups molecule.csv --out audits/first
+    """
+    count(seed, "--seed", minimum=0)
+    require(len(representations) >= 2, "audit must be given two or more files.", len(representations))
+    from noumena.audits import audit as audited
+    from noumena.audits.labels import read_labels
+    from noumena.worlds.tables import read_table
+
+    stems = [path.stem for path in representations]
+    names = stems if len(set(stems)) == len(stems) else [f"{path}" for path in representations]
+    require(len(set(names)) == len(names), "audit must be given different files.", ", ".join(names))
+    tables = {name: read_table(path, key=key).x for name, path in zip(names, representations, strict=True)}
+    x = None if input is None else read_table(input, key=key).x
+    labels = None if groups is None else read_labels(groups, rows=len(tables[names[0]]))
+    progress = say if sys.stderr.isatty() and not as_json else None
+    with claimed(out, force=force):
+        found = audited(
+            tables, input=x, groups=labels, held_out=not in_sample, folds=folds, ica=ica, seed=seed, progress=progress
+        )
+    if out is not None:
+        from noumena.report import write
+        from noumena.report.audits import audit_page
+
+        write_json(found.to_dict(), out / "audit.json")
+        write(audit_page(found), out / "report.html")
+    print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False) if as_json else found)
+    if out is not None and not as_json:
+        print(f"\nThe numbers and their page are in {out}")

@@ -1,0 +1,69 @@
+"""``noumena deconfound``: a label scored on held-out batches."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from noumena.checks import count
+from noumena.cli.folders import claimed, write_json
+from noumena.cli.verbs import Force, Json, Seed
+
+
+def deconfound(
+    data: Annotated[Path, typer.Argument(help="A .csv, .parquet, .h5ad or .npz file with annotation columns.")],
+    batch: Annotated[str, typer.Option(help="Column of the batches, e.g. plates.")],
+    label: Annotated[str, typer.Option(help="Column of the labels, e.g. treatments.")],
+    positive: Annotated[str | None, typer.Option(help="One label to ask about.")] = None,
+    control: Annotated[str | None, typer.Option(help="The label against it; all others by default.")] = None,
+    features: Annotated[str | None, typer.Option(help="Names or beginnings of names, with commas.")] = None,
+    folds: Annotated[int, typer.Option(help="Parts of the batches, each held out once.")] = 5,
+    rotations: Annotated[int, typer.Option(help="Random rotations, and repeats of the other conditions.")] = 5,
+    components: Annotated[int | None, typer.Option(help="Principal components; by a rule by default.")] = None,
+    remove_batch: Annotated[
+        bool, typer.Option("--remove-batch", help="Also score without components that carry batch.")
+    ] = False,
+    centre: Annotated[bool, typer.Option("--centre", help="Move every batch to mean zero first.")] = False,
+    leaf: Annotated[int, typer.Option(help="Least rows in a leaf of the trees.")] = 30,
+    jobs: Annotated[int, typer.Option(help="Processes of one thread each.")] = 1,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for the result and its page.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Score a label on held-out batches, from base features, PCA, ICA and random rotations.
+
+    Example: noumena deconfound profiles.csv --batch plate --label treatment
+    """
+    count(seed, "--seed", minimum=0)
+    from noumena.worlds.annotated import read_annotated
+
+    chosen = None if features is None else [name.strip() for name in features.split(",") if name.strip()]
+    table = read_annotated(data, (batch, label), features=chosen)
+    import pandas as pd
+
+    from noumena.deconfounding import deconfound as compared
+
+    frame = pd.DataFrame(table.x, columns=pd.Index(table.names))
+    with claimed(out, force=force):
+        found = compared(
+            frame, table.annotations[batch], table.annotations[label], positive=positive, control=control,
+            folds=folds, rotations=rotations, n_components=components, remove_batch=remove_batch, centre=centre,
+            boosting={"min_data_in_leaf": count(leaf, "--leaf")}, random_state=seed, jobs=jobs,
+        )  # fmt: skip
+    content = {"data": list(table.notes), **found.to_dict()}
+    if out is not None:
+        from noumena.report import write
+        from noumena.report.deconfounding import deconfounding_page
+
+        write_json(content, out / "deconfounding.json")
+        write(deconfounding_page(found, data.name, table.notes), out / "report.html")
+    if as_json:
+        print(json.dumps(content, ensure_ascii=False, allow_nan=False))
+        return
+    print("\n".join([str(found), *(f"{note}." for note in table.notes)]))
+    if out is not None:
+        print(f"\nThe result and its page are in {out}")

@@ -1,0 +1,59 @@
+"""Folders: where a verb writes, claimed before the work so that nothing is overwritten or lost unasked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from noumena.checks import InputError, require
+
+CHECKPOINT = "checkpoint.safetensors"
+
+
+def claim(out: Path, *, force: bool, resume: bool = False, trains: bool = True) -> None:
+    """Make sure that ``out`` can be written to and that nothing in it is lost unasked; what trains starts over."""
+    require(not out.exists() or out.is_dir(), "--out must name a folder.", f"the file {out}")
+    occupied = out.is_dir() and any(out.iterdir())
+    interrupted = trains and (out / CHECKPOINT).exists()
+    if resume:
+        require(interrupted, "--resume needs the folder of an interrupted run.", f"{out} without a checkpoint")
+        return
+    hint = (
+        "; use --resume to continue it, or --force to start over" if interrupted else "; use --force to write into it"
+    )
+    require(force or not occupied, "--out must be a new or empty folder.", f"{out}, which is not{hint}")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        probe = out / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise InputError(f"--out must be a folder that can be written to. Got {out} ({error.strerror}).") from error
+    if trains:
+        (out / CHECKPOINT).unlink(missing_ok=True)
+
+
+@contextmanager
+def claimed(out: Path | None, *, force: bool) -> Iterator[None]:
+    """Claim the folder, if one is asked for, before the work; it goes again, still empty, if the input is refused."""
+    if out is None:
+        yield
+        return
+    claim(out, force=force, trains=False)
+    try:
+        yield
+    except InputError:
+        if not any(out.iterdir()):
+            out.rmdir()
+        raise
+
+
+def write_json(content: dict[str, Any], path: Path) -> str:
+    """Under a temporary name, then renamed; returns the text."""
+    text = json.dumps(content, indent=1, ensure_ascii=False)
+    path.with_suffix(".json.part").write_text(text)
+    path.with_suffix(".json.part").replace(path)
+    return text

@@ -1,0 +1,31 @@
+"""What the verbs share: options by the same name, and how they speak."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
+Force = Annotated[bool, typer.Option("--force", help="Write into a folder that already holds something.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def say(sentence: str) -> None:
+    """To standard error, at once."""
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def print_table(rows: list[dict[str, Any]]) -> None:
+    """Rows of the same keys; words on the left, numbers on the right."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table()
+    for name in rows[0]:
+        table.add_column(name, justify="left" if name.endswith(" is") else "right")
+    for row in rows:
+        table.add_row(*(f"{v:.3f}" if isinstance(v, float) else str(v) for v in row.values()))
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
