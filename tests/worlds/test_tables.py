@@ -18,7 +18,7 @@ X = np.random.default_rng(0).normal(size=(20, 3))
 NAMES = ("pulse", "voice", "x 3")
 
 
-def refusal(path: Path, **settings: str) -> str:
+def refusal(path: Path, **settings: str | bool) -> str:
     with pytest.raises(InputError) as error:
         read_table(path, **settings)
     text = str(error.value)
@@ -254,3 +254,45 @@ def test_a_reader_that_complains_in_several_lines_is_cut_to_the_first(tmp_path: 
 def test_files_of_another_kind_are_refused(tmp_path: Path, ending: str) -> None:
     (tmp_path / f"data{ending}").write_text("a,b\n1,2\n")
     assert f"data{ending} must be a complete {ending} file of numbers." in refusal(tmp_path / f"data{ending}")
+
+
+# ---- words -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "names", "rows"),
+    [
+        ("shape,size\ncube,1\nball,2\n", ("shape", "size"), [["cube", "1"], ["ball", "2"]]),
+        ("cube,1\nball,2\n", None, [["cube", "1"], ["ball", "2"]]),
+        ("shape,kind\ncube,a\nball,b\n", ("shape", "kind"), [["cube", "a"], ["ball", "b"]]),
+        ("cube,a\nball,b\ncube,b\n", None, [["cube", "a"], ["ball", "b"], ["cube", "b"]]),
+        ("u,v\n1,2\n3,4\n", ("u", "v"), [[1.0, 2.0], [3.0, 4.0]]),
+        ("1,2\n3,4\n", None, [[1.0, 2.0], [3.0, 4.0]]),
+    ],
+)
+def test_words_are_kept_on_request(tmp_path: Path, content: str, names: tuple | None, rows: list) -> None:
+    (tmp_path / "t.csv").write_text(content)
+    table = read_table(tmp_path / "t.csv", words=True)
+    assert table.names == names
+    assert table.x.tolist() == rows
+
+
+def test_words_are_kept_in_parquet_and_arrays(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"shape": ["cube", "ball"], "size": [1.0, 2.0]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet", words=True).x.tolist() == [["cube", 1.0], ["ball", 2.0]]
+    np.save(tmp_path / "t.npy", np.array([["cube"], ["ball"]]))
+    assert read_table(tmp_path / "t.npy", words=True).x.tolist() == [["cube"], ["ball"]]
+
+
+def test_missing_cells_and_flat_words_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "hole.csv").write_text("shape,size\ncube,1\n,2\n")
+    assert "must be filled" in refusal(tmp_path / "hole.csv", words=True)
+    np.save(tmp_path / "flat.npy", np.array(["cube", "ball"]))
+    assert "two axes" in refusal(tmp_path / "flat.npy", words=True)
+    assert "complete .npz file of numbers and words" in refusal(write_garbage(tmp_path / "bad.npz"), words=True)
+
+
+def write_garbage(path: Path) -> Path:
+    path.write_bytes(b"PK\x03\x04 and no more")
+    return path

@@ -9,7 +9,7 @@ import warnings
 import typer
 
 from noumena.checks import DivergenceError, InputError
-from noumena.cli import auditing, certifying, deconfounding, learning
+from noumena.cli import auditing, certifying, deconfounding, learning, scoring
 from noumena.cli.verbs import say
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ for verb in (
     learning.demo,
     learning.fit,
     learning.report,
+    scoring.score,
     certifying.certify,
     auditing.audit,
     deconfounding.deconfound,

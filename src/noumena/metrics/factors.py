@@ -8,7 +8,7 @@ different numbers that occur ten times or more on average; all others are contin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,16 @@ FEW_VALUES, OFTEN = 32, 10
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """True latents (batch, factor), which of them are discrete, what they are called, and who said so."""
+    """True latents (batch, factor), which of them are discrete, what they are called, and who said so.
+
+    ``nominal`` are the columns that hold names: their numbers have no order.
+    """
 
     values: Float[np.ndarray, "batch factor"]
     discrete: tuple[bool, ...]
     names: tuple[str, ...]
     declared: bool = False
+    nominal: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.values)
@@ -39,7 +43,7 @@ class Factors:
 
     def at(self, rows: np.ndarray) -> Factors:
         """The same factors for some of the rows; their kinds stay."""
-        return Factors(self.values[rows], self.discrete, self.names, self.declared)
+        return replace(self, values=self.values[rows])
 
     @property
     def varying(self) -> np.ndarray:
@@ -66,14 +70,14 @@ def factors_of(z: Any, discrete: Any = None, *, min_rows: int = 10) -> Factors:
     names = tuple(f"z{j + 1}" for j in range(k)) if columns is None else tuple(map(str, columns))
     if discrete is None:
         kinds = tuple(j in named or _repeats(column) for j, column in enumerate(values.T))
-        return Factors(values, kinds, names)
+        return Factors(values, kinds, names, nominal=named)
     kinds = _declared(discrete, names)
     for j, column in enumerate(values.T):
         checks.require(kinds[j] or j not in named, f"Factor {names[j]} must be discrete.", "names that are no numbers")
         levels = len(np.unique(column))
         must = f"Discrete factor {names[j]} must repeat its values."
         checks.require(not kinds[j] or levels < len(values), must, f"{levels} values in {len(values)} rows")
-    return Factors(values, kinds, names, declared=True)
+    return Factors(values, kinds, names, declared=True, nominal=named)
 
 
 def pair(z: Any, z_hat: Any, *, min_rows: int = 10) -> tuple[np.ndarray, np.ndarray]:
@@ -84,19 +88,19 @@ def pair(z: Any, z_hat: Any, *, min_rows: int = 10) -> tuple[np.ndarray, np.ndar
     return z.astype(np.float64, copy=False), z_hat.astype(np.float64, copy=False)
 
 
-def _numbers(z: Any, min_rows: int) -> tuple[np.ndarray, set[int]]:
+def _numbers(z: Any, min_rows: int) -> tuple[np.ndarray, tuple[int, ...]]:
     """Factors as numbers, and the columns that were names."""
     array = np.asarray(z) if not hasattr(z, "detach") and not hasattr(z, "toarray") else z
     if getattr(array, "ndim", 0) != 2 or array.dtype.kind not in "OUS":
-        return checks.table(z, "z", min_rows=min_rows).astype(np.float64), set()
-    coded, named = [], set()
+        return checks.table(z, "z", min_rows=min_rows).astype(np.float64), ()
+    coded, named = [], []
     for j, column in enumerate(array.T):
         try:
             coded.append(column.astype(np.float64))
         except (TypeError, ValueError):
             coded.append(np.unique(column.astype(str), return_inverse=True)[1].astype(np.float64))
-            named.add(j)
-    return checks.table(np.stack(coded, axis=1), "z", min_rows=min_rows), named
+            named.append(j)
+    return checks.table(np.stack(coded, axis=1), "z", min_rows=min_rows), tuple(named)
 
 
 def _repeats(column: np.ndarray) -> bool:

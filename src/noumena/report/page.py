@@ -79,6 +79,8 @@ KINDS = {
     "open": ("?", "open"),
     "stable, right or wrong": ("≈", "open"),
     "not stable": ("✕", "bad"),
+    "found": ("✓", "good"),
+    "not found": ("✕", "bad"),
 }
 """A sign that tells the kinds of verdict apart without colour, and the name of each in the style sheet."""
 

@@ -40,19 +40,26 @@ class Table:
     names: tuple[str, ...] | None
 
 
-def read_table(path: str | Path, *, key: str | None = None) -> Table:
-    """Read a file; ``key`` chooses the array of an ``.npz`` that holds several."""
+def read_table(path: str | Path, *, key: str | None = None, words: bool = False) -> Table:
+    """Read a file; ``key`` chooses the array of an ``.npz`` that holds several.
+
+    With ``words``, columns of a ``.csv``, ``.parquet`` or array may hold words, and are then kept as they are.
+    """
     path = Path(path)
     checks.require(path.exists(), "The data file must exist.", f"{path}")
     checks.require(path.is_file(), "The data must be a file.", f"the folder {path}")
     checks.one_of(path.suffix.lower(), f"The ending of {path.name}", ENDINGS)
     try:
-        raw, names = _READERS[path.suffix.lower()](path, key)
+        raw, names = (_READERS | ({".csv": _worded_csv} if words else {}))[path.suffix.lower()](path, key)
     except InputError:
         raise
     except _DAMAGE as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{path.name} must be a complete {path.suffix} file of numbers. Got: {first}.") from error
+        content = "numbers and words" if words else "numbers"
+        raise InputError(f"{path.name} must be a complete {path.suffix} file of {content}. Got: {first}.") from error
+    if words and raw.dtype.kind in "OUS":
+        checks.require(raw.ndim == 2, f"{path.name} must have two axes, (batch, dim).", f"shape {raw.shape}")
+        return Table(raw, names)
     try:
         return Table(checks.table(raw, path.name), names)
     except TypeError as error:
@@ -77,6 +84,37 @@ def _npz(path: Path, key: str | None) -> tuple[np.ndarray, None]:
 
 def _csv(path: Path, key: str | None) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """Cells as they stand; the first row is a header when one of its cells is neither a number nor missing."""
+    rows = _lines(path)
+    named = any(_number(cell) is None for cell in rows[0][1])
+    names = tuple(rows[0][1]) if named else None
+    return _numbers(rows[1:] if named else rows, len(rows[0][1]), path.name), names
+
+
+def _worded_csv(path: Path, key: str | None) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """Numbers where all cells are, words as they stand in a column with any; no cell may be missing.
+
+    The first row is a header when one of its words stands over numbers only, or all of its cells are words that occur
+    nowhere below them.
+    """
+    rows = _lines(path)
+    first, *below = (row for _, row in rows)
+    columns = [{row[j] for row in below} for j in range(len(first))]
+    numeric = [all(_number(cell) is not None for cell in column) for column in columns]
+    word = [_number(cell) is None for cell in first]
+    over_numbers = any(w and n and column for w, n, column in zip(word, numeric, columns, strict=True))
+    nowhere = all(w and cell not in column for w, cell, column in zip(word, first, columns, strict=True))
+    named = bool(below) and (over_numbers or nowhere)
+    body = rows[1:] if named else rows
+    if all(numeric) and (named or not any(word)):
+        return _numbers(body, len(first), path.name), tuple(first) if named else None
+    for line, row in body:
+        missing = next((j for j, cell in enumerate(row) if cell.strip().lower() in MISSING), None)
+        checks.require(missing is None, f"Every cell of {path.name} must be filled.", f"an empty one on line {line}")
+    return np.array([row for _, row in body], dtype=object), tuple(first) if named else None
+
+
+def _lines(path: Path) -> list[tuple[int, list[str]]]:
+    """Rows of equally many cells with the number of their line."""
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file, strict=True)
         rows = [(reader.line_num, row) for row in reader if row]
@@ -86,9 +124,7 @@ def _csv(path: Path, key: str | None) -> tuple[np.ndarray, tuple[str, ...] | Non
         checks.require(
             len(row) == width, f"Every line of {path.name} must have {width} cells.", f"{len(row)} on line {line}"
         )
-    named = any(_number(cell) is None for cell in rows[0][1])
-    names = tuple(rows[0][1]) if named else None
-    return _numbers(rows[1:] if named else rows, width, path.name), names
+    return rows
 
 
 def _numbers(rows: list[tuple[int, list[str]]], width: int, name: str) -> np.ndarray:

@@ -1,0 +1,79 @@
+"""``noumena score``: learned latents against true ones, by every score of the field."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from noumena.checks import InputError, count
+from noumena.cli.folders import claimed, write_json
+from noumena.cli.verbs import Force, Json, Seed, say
+
+
+def score(
+    true: Annotated[Path, typer.Argument(help="True latents: a .npy, .npz, .csv or .parquet file; may hold words.")],
+    learned: Annotated[Path, typer.Argument(help="Learned latents of the same rows: such a file of numbers.")],
+    discrete: Annotated[
+        str | None, typer.Option(help="Discrete factors, by name or number from 0, with commas; all; none.")
+    ] = None,
+    metrics: Annotated[str, typer.Option(help="Names of scores with commas, or all.")] = "all",
+    slots: Annotated[str | None, typer.Option(help="Sizes of groups of true latents, with commas.")] = None,
+    bootstrap: Annotated[int, typer.Option(help="Halves of the rows for uncertainties; 0 for none.")] = 0,
+    ceiling: Annotated[bool, typer.Option("--ceiling/--no-ceiling", help="Also score the truth itself.")] = True,
+    rows: Annotated[int, typer.Option(help="Most rows to look at; 0 for all.")] = 10_000,
+    key: Annotated[str | None, typer.Option(help="Which array of .npz files.")] = None,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for the numbers and their page.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Score learned latents against true ones; every number with chance, ceiling and what it supports.
+
+    Example: noumena score z.npy z_hat.npy --discrete 0,3 --out scores/first
+    """
+    count(seed, "--seed", minimum=0)
+    count(rows, "--rows", minimum=0)
+    from noumena.worlds.tables import read_table
+
+    z, z_hat = read_table(true, key=key, words=True), read_table(learned, key=key)
+    import pandas as pd
+
+    from noumena.metrics import score as scored
+
+    factors = z.x if z.names is None else pd.DataFrame(z.x, columns=pd.Index(z.names))
+    latents = z_hat.x if z_hat.names is None else pd.DataFrame(z_hat.x, columns=pd.Index(z_hat.names))
+    wanted: Any = "all" if metrics == "all" else [name.strip() for name in metrics.split(",") if name.strip()]
+    with claimed(out, force=force):
+        card = scored(
+            factors, latents, metrics=wanted, discrete=_listed(discrete), slots=_sizes(slots), ceiling=ceiling,
+            bootstrap=bootstrap, rows=rows or None, seed=seed,
+            progress=say if sys.stderr.isatty() and not as_json else None,
+        )  # fmt: skip
+    if out is not None:
+        from noumena.report import write
+        from noumena.report.scorecards import scorecard_page
+
+        write_json(card.to_dict(), out / "scores.json")
+        write(scorecard_page(card), out / "report.html")
+    print(json.dumps(card.to_dict(), indent=1, ensure_ascii=False) if as_json else card)
+    if out is not None and not as_json:
+        print(f"\nThe numbers and their page are in {out}")
+
+
+def _listed(discrete: str | None) -> Any:
+    """None, True, False, or numbers and names of columns."""
+    if discrete is None or discrete in ("all", "none"):
+        return {"all": True, "none": False}.get(discrete or "")
+    names = [name.strip() for name in discrete.split(",") if name.strip()]
+    return [int(name) if name.isdecimal() else name for name in names]
+
+
+def _sizes(slots: str | None) -> tuple[int, ...] | None:
+    try:
+        return None if slots is None else tuple(int(size) for size in slots.split(","))
+    except ValueError as error:
+        raise InputError(f"--slots must be whole numbers with commas. Got {slots!r}.") from error

@@ -1,0 +1,250 @@
+"""Scorecard: every score of learned against true latents in one table, each with what it forgives and supports.
+
+Scores differ in what they forgive, so that together they say up to what the true latents were found: the reading is
+the smallest group of maps whose score comes within 5 % of what the truth itself gets. It is a reading of these rows,
+not a theorem.
+
+Whoever chooses a model by such a table has tuned on the true latents; report it on rows and seeds that chose nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from noumena import checks, seeds
+from noumena.ambiguity import Ambiguity
+from noumena.checks import InputError
+from noumena.metrics.blocks import block_r2
+from noumena.metrics.canonical import weak_mcc
+from noumena.metrics.correlation import mcc
+from noumena.metrics.disentanglement import dci
+from noumena.metrics.factors import Factors, factors_of
+from noumena.metrics.gaps import mig, sap
+from noumena.metrics.information import infomec
+from noumena.metrics.modularity import modularity
+from noumena.metrics.record import Number, Record
+from noumena.metrics.regression import r2
+from noumena.metrics.slots import sis
+from noumena.metrics.votes import factor_vae_score
+
+ROWS = 10_000
+NEAR = 0.95
+"""Share of the ceiling from which a score counts as reached."""
+
+OF_QUANTITIES = {
+    "mcc": mcc,
+    "mcc_spearman": partial(mcc, correlation="spearman"),
+    "mcc_held_out": partial(mcc, held_out=True),
+    "weak_mcc": weak_mcc,
+    "r2": r2,
+    "r2_true_to_learned": partial(r2, direction="true to learned"),
+    "kernel_r2": partial(r2, regressor="kernel"),
+    "sis": sis,
+    "block_r2": block_r2,
+}
+"""Scores that read factors as numbers; factors that are names are left out of them."""
+OF_FACTORS = {
+    "dci": dci,
+    "infomec": infomec,
+    "mig": mig,
+    "sap": sap,
+    "modularity": modularity,
+    "factor_vae": factor_vae_score,
+}
+"""Scores that treat discrete and continuous factors each in their way."""
+METRICS = (*OF_QUANTITIES, *OF_FACTORS)
+LADDER = ("mcc", "mcc_spearman", "r2", "kernel_r2")
+"""Scores from the least forgiving to the most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scorecard:
+    """Records by name, what was scored, and what could not be (``refused``, a sentence for each).
+
+    ``quantities`` are the factors that correlations and R² are about: those that are not names.
+    """
+
+    records: dict[str, Record]
+    kinds: str
+    factors: tuple[str, ...]
+    quantities: tuple[str, ...]
+    latents: tuple[str, ...]
+    rows: int
+    notes: tuple[str, ...] = ()
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Record:
+        checks.require(name in self.records, f"The score must be one of {', '.join(self.records)}.", repr(name))
+        return self.records[name]
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """All numbers of all records, in their order."""
+        return tuple(number for record in self.records.values() for number in record.numbers)
+
+    @property
+    def up_to(self) -> Ambiguity | None:
+        """The smallest group among those asked for whose score comes near what the truth gets; None: no group."""
+        for record in (self.records[name] for name in LADDER if name in self.records):
+            best = 1.0 if record.ceiling is None else record.ceiling
+            if record.value >= NEAR * best > 0:
+                return record.forgives
+        return None
+
+    @property
+    def reading(self) -> str:
+        """What the scores say together, in one sentence."""
+        if not any(name in self.records for name in LADDER):
+            return "No score was asked for that tells up to what the latents were found."
+        if self.up_to is None:
+            return "On these rows the true latents were not found, not even up to a smooth map."
+        words = "a smooth map of all latents together" if self.up_to.group == "any" else f"{self.up_to} maps"
+        return f"On these rows the true latents were found up to {words.replace('permutation+scaling maps', _EACH)}."
+
+    def __str__(self) -> str:
+        header = ("score", "value", "±", "chance", "ceiling", "best", "forgives")
+        lines = [header, *(_cells(number) for number in self.numbers)]
+        wide = [max(len(line[j]) for line in lines) for j in range(len(header))]
+        table = "\n".join(_line(line, wide) for line in lines)
+        refused = [f"{name}: {sentence}" for name, sentence in self.refused.items()]
+        size = f"{self.rows} rows, {len(self.factors)} factors, {len(self.latents)} learned latents."
+        said = [f"{note}." for note in self.notes]
+        return "\n".join([self.reading, "", table, "", size, f"{self.kinds}.", *said, *refused])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, words and lists."""
+        return {
+            "reading": self.reading,
+            "kinds": self.kinds,
+            "factors": list(self.factors),
+            "latents": list(self.latents),
+            "rows": self.rows,
+            "notes": list(self.notes),
+            "refused": self.refused,
+            "scores": {name: record.to_dict() for name, record in self.records.items()},
+        }
+
+
+_EACH = "order and scale, each by one learned latent"
+
+
+def score(
+    z: Any,
+    z_hat: Any,
+    *,
+    metrics: str | Iterable[str] = "all",
+    discrete: Any = None,
+    slots: Any = None,
+    ceiling: bool = True,
+    bootstrap: int = 0,
+    rows: int | None = ROWS,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> Scorecard:
+    """Score learned latents ``z_hat`` against true latents ``z``, both (batch, latent), by all metrics or those named.
+
+    ``z`` may be a data frame and may hold names; ``discrete`` says which factors are (detected by default). ``slots``
+    are sizes of groups of true latents, for ``sis`` and ``block_r2`` (each latent alone by default). At most ``rows``
+    rows are looked at, drawn at random (None: all). ``ceiling`` scores the truth itself beside, ``bootstrap`` halves of
+    the rows give uncertainties. Under ``"all"`` a score that cannot be had is refused in a sentence, not raised.
+
+    >>> z = np.random.default_rng(0).normal(size=(300, 2))
+    >>> card = score(z, -z[:, ::-1], metrics=["mcc", "r2"])
+    >>> card.reading
+    'On these rows the true latents were found up to order and scale, each by one learned latent.'
+    >>> card["mcc"].permutation.tolist()
+    [1, 0]
+    """
+    wanted = _wanted(metrics)
+    factors = factors_of(z, discrete)
+    latents = _names(z_hat)
+    z_hat = checks.table(z_hat, "z_hat", min_rows=10)
+    checks.same_batch(factors.values, z_hat)
+    factors, z_hat, notes = _thinned(factors, z_hat, rows, seed)
+    beside = {"ceiling": ceiling, "bootstrap": bootstrap, "seed": seed}
+    asked = _asked(factors, z_hat, slots, beside)
+    left_out = [factors.names[j] for j in factors.nominal]
+    if left_out and any(name in OF_QUANTITIES for name in wanted):
+        notes += (
+            f"Factors that are names have no order and are left out of correlations and R²: {', '.join(left_out)}",
+        )
+    records, refused = {}, {}
+    for name in wanted:
+        if progress is not None:
+            progress(f"{name} …")
+        try:
+            records[name] = asked[name]()
+        except InputError as error:
+            if metrics != "all":
+                raise
+            refused[name] = str(error)
+    checks.require(bool(records), "Some score must be possible.", "; ".join(refused.values()))
+    quantities = tuple(name for j, name in enumerate(factors.names) if j not in factors.nominal)
+    names = (factors.names, quantities, latents or _numbered(z_hat))
+    return Scorecard(records, str(factors), *names, len(z_hat), notes, refused)
+
+
+def _wanted(metrics: str | Iterable[str]) -> tuple[str, ...]:
+    if metrics == "all":
+        return METRICS
+    names = [metrics] if isinstance(metrics, str) else list(metrics)
+    checks.require(len(names) > 0, "metrics must name a score, or be 'all'.", "none")
+    return tuple(dict.fromkeys(checks.one_of(name, "metrics", METRICS) for name in names))
+
+
+def _names(z_hat: Any) -> tuple[str, ...]:
+    columns = getattr(z_hat, "columns", None)
+    return () if columns is None else tuple(map(str, columns))
+
+
+def _numbered(z_hat: np.ndarray) -> tuple[str, ...]:
+    return tuple(f"ẑ{i + 1}" for i in range(z_hat.shape[1]))
+
+
+def _thinned(
+    factors: Factors, z_hat: np.ndarray, rows: int | None, seed: int
+) -> tuple[Factors, np.ndarray, tuple[str, ...]]:
+    most = len(z_hat) if rows is None else checks.count(rows, "rows", minimum=10)
+    if len(z_hat) <= most:
+        return factors, z_hat, ()
+    kept = np.sort(seeds.numpy_generator(seed, "rows of a scorecard").permutation(len(z_hat))[:most])
+    return factors.at(kept), z_hat[kept], (f"{most} of {len(z_hat)} rows were drawn at random",)
+
+
+def _asked(factors: Factors, z_hat: np.ndarray, slots: Any, beside: dict[str, Any]) -> dict[str, Callable[[], Record]]:
+    """Every score as a call without arguments."""
+    measured = [j for j in range(len(factors.names)) if j not in factors.nominal]
+    z = factors.values[:, measured]
+
+    def of_quantities(metric: Callable[..., Record], **extra: Any) -> Record:
+        checks.require(bool(measured), "Some factor must be a quantity.", "names only")
+        return metric(z, z_hat, **extra, **beside)
+
+    def with_slots(metric: Callable[..., Record], name: str) -> Record:
+        checks.require(not factors.nominal, f"{name} must be given numbers.", "factors that are names")
+        alike = z.shape[1] == z_hat.shape[1]
+        must = "sis must be given as many learned latents as true ones, or be called with learned_slots."
+        checks.require(alike or metric is not sis, must, f"{z_hat.shape[1]} and {z.shape[1]}")
+        return of_quantities(metric, **{"slots" if metric is sis else "blocks": z.shape[1] if slots is None else slots})
+
+    calls: dict[str, Callable[[], Record]] = {n: partial(of_quantities, metric) for n, metric in OF_QUANTITIES.items()}
+    calls |= {name: partial(with_slots, OF_QUANTITIES[name], name) for name in ("sis", "block_r2")}
+    return calls | {name: partial(metric, factors, z_hat, **beside) for name, metric in OF_FACTORS.items()}
+
+
+def _cells(number: Number) -> tuple[str, ...]:
+    claim = number.claim
+    spread = None if number.uncertainty is None else number.uncertainty.error
+    levels = (number.value, spread, number.chance, number.ceiling)
+    best = f"{claim.best:g}"
+    return (claim.title, *("–" if level is None else f"{level:.3f}" for level in levels), best, str(claim.forgives))
+
+
+def _line(cells: tuple[str, ...], wide: list[int]) -> str:
+    middle = [cell.rjust(width) for cell, width in zip(cells[1:-1], wide[1:-1], strict=True)]
+    return "  ".join([cells[0].ljust(wide[0]), *middle, cells[-1]])

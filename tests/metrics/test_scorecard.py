@@ -1,0 +1,165 @@
+"""One call scores everything, says up to what the truth was found, and refuses in sentences what cannot be had."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from noumena.checks import InputError
+from noumena.metrics import mcc, r2, score
+from noumena.metrics.scorecard import METRICS, Scorecard
+
+N = 400
+Z = np.random.default_rng(0).uniform(-1, 1, size=(N, 3))
+ROTATION = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
+LADDER = ("mcc", "mcc_spearman", "r2", "kernel_r2")
+
+
+@pytest.fixture(scope="module")
+def card() -> Scorecard:
+    return score(Z, -Z[:, [2, 0, 1]], bootstrap=0)
+
+
+def test_every_score_is_there_with_chance_and_ceiling(card: Scorecard) -> None:
+    assert tuple(card.records) == METRICS
+    assert not card.refused
+    for number in card.numbers:
+        assert number.value == pytest.approx(number.ceiling, abs=0.05), number.claim.title
+        assert number.claim.supports.endswith(".")
+        assert number.claim.range[0] - 1e-9 <= number.value <= number.claim.range[1] + 1e-9
+
+
+def test_scores_are_those_of_the_single_calls(card: Scorecard) -> None:
+    direct = mcc(Z, -Z[:, [2, 0, 1]])
+    assert card["mcc"].score == direct.score
+    assert card["mcc"].chance == direct.chance
+    assert card["mcc"].permutation.tolist() == direct.permutation.tolist() == [1, 2, 0]
+    assert card["kernel_r2"].score == r2(Z, -Z[:, [2, 0, 1]], regressor="kernel").score
+
+
+@pytest.mark.parametrize(
+    ("learned", "group"),
+    [
+        (-2 * Z[:, ::-1], "permutation+scaling"),
+        (np.exp(3 * Z), "element-wise"),
+        (Z @ ROTATION, "affine"),
+        (np.arcsinh(4 * Z @ ROTATION) @ ROTATION, "any"),
+        (np.random.default_rng(2).normal(size=Z.shape), None),
+    ],
+)
+def test_the_reading_is_the_smallest_group_that_is_reached(learned: np.ndarray, group: str | None) -> None:
+    found = score(Z, learned, metrics=LADDER)
+    assert (None if found.up_to is None else found.up_to.group) == group
+    assert ("not found" in found.reading) == (group is None)
+
+
+def test_the_reading_is_about_scores_that_were_asked_for() -> None:
+    assert score(Z, Z @ ROTATION, metrics="mcc").up_to is None
+    assert "No score was asked for" in score(Z, Z, metrics=["infomec"]).reading
+
+
+def test_without_a_ceiling_the_reading_measures_against_one() -> None:
+    plain = score(Z, Z, metrics="mcc", ceiling=False)
+    assert plain["mcc"].ceiling is None
+    assert plain.up_to is not None
+
+
+def test_it_prints_a_line_per_number_and_says_what_it_saw(card: Scorecard) -> None:
+    text = str(card)
+    lines = text.splitlines()
+    assert lines[0] == card.reading
+    assert all(any(line.startswith(n.claim.title) for line in lines) for n in card.numbers)
+    assert f"{N} rows, 3 factors, 3 learned latents." in text
+    assert "Factors (detected by their values): continuous z1, z2, z3." in text
+
+
+def test_it_becomes_json(card: Scorecard) -> None:
+    content = json.loads(json.dumps(card.to_dict(), allow_nan=False))
+    assert set(content["scores"]) == set(METRICS)
+    assert content["scores"]["mcc"]["permutation"] == [1, 2, 0]
+    assert content["reading"] == card.reading
+
+
+def test_names_come_from_data_frames_and_words_are_factors() -> None:
+    shape = np.where(Z[:, 0] > 0, "cube", "ball")
+    z = pd.DataFrame({"shape": shape, "size": Z[:, 1]})
+    z_hat = pd.DataFrame({"a": Z[:, 1], "b": Z[:, 0]})
+    found = score(z, z_hat, metrics=["mcc", "infomec"])
+    assert found.factors == ("shape", "size")
+    assert found.quantities == ("size",)
+    assert found.latents == ("a", "b")
+    assert found["mcc"].per_latent == pytest.approx([1])
+    assert found["infomec"].matrix.shape == (2, 2)
+    assert any("left out" in note and "shape" in note for note in found.notes)
+    assert "discrete shape" in found.kinds
+
+
+def test_tensors_score_as_arrays() -> None:
+    arrays = score(Z, Z @ ROTATION, metrics=["mcc", "r2"])
+    tensors = score(torch.tensor(Z), torch.tensor(Z @ ROTATION), metrics=["mcc", "r2"])
+    assert [n.value for n in arrays.numbers] == [n.value for n in tensors.numbers]
+
+
+def test_rows_are_thinned_and_it_is_said() -> None:
+    found = score(Z, Z, metrics="mcc", rows=100)
+    assert found.rows == 100
+    assert "100 of 400 rows were drawn at random" in found.notes
+    assert score(Z, Z, metrics="mcc", rows=None).rows == N
+
+
+def test_what_cannot_be_had_is_refused_under_all_and_raised_when_named() -> None:
+    fewer = score(Z, Z[:, :2])
+    assert set(fewer.refused) == {"sis"}
+    assert "as many learned latents as true ones" in fewer.refused["sis"]
+    assert "sis: " in str(fewer)
+    with pytest.raises(InputError, match="as many learned latents"):
+        score(Z, Z[:, :2], metrics=["sis"])
+
+
+def test_slots_reach_the_scores_of_groups() -> None:
+    found = score(Z, Z, metrics=["sis", "block_r2"], slots=(2, 1))
+    assert found["sis"].matrix.shape == (2, 2)
+    assert found["block_r2"].matrix.shape == (3, 2)
+
+
+def test_halves_of_the_rows_give_uncertainties() -> None:
+    noisy = Z + 0.3 * np.random.default_rng(3).normal(size=Z.shape)
+    found = score(Z, noisy, metrics="mcc", bootstrap=20)
+    assert 0.001 < found["mcc"].uncertainty.error < 0.05
+    assert "±" in str(found)
+
+
+def test_progress_names_each_score() -> None:
+    said: list[str] = []
+    score(Z, Z, metrics=["mcc", "r2"], progress=said.append)
+    assert said == ["mcc …", "r2 …"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"metrics": "fid"}, "metrics must be one of"),
+        ({"metrics": []}, "must name a score"),
+        ({"z_hat": Z[:-1]}, "share their batch axis"),
+        ({"z_hat": Z[:, 0]}, "two axes"),
+        ({"z": Z[:, 0]}, "two axes"),
+        ({"rows": 5}, "rows must be a whole number of at least 10"),
+        ({"bootstrap": 3}, "at least 10 halves"),
+        ({"discrete": "colour"}, "names of columns"),
+        ({"slots": (2, 2), "metrics": "sis"}, "add up to 3"),
+    ],
+)
+def test_bad_input_is_one_sentence(settings: dict, sentence: str) -> None:
+    given = {"z": Z, "z_hat": Z, "metrics": "mcc"} | settings
+    with pytest.raises(InputError, match=sentence) as error:
+        score(given.pop("z"), given.pop("z_hat"), **given)
+    assert "\n" not in str(error.value)
+
+
+def test_an_unknown_score_is_asked_for_in_vain(card: Scorecard) -> None:
+    with pytest.raises(InputError, match="must be one of mcc"):
+        card["fid"]
