@@ -116,7 +116,7 @@ def compare(size, kind, options):
         for name, fit in names.items():
             spent, result, complained = timed(fit, given)
             seconds.setdefault(name, []).append(spent)
-            scores.setdefault(name, []).append(amari_distance(unmixing(result), A.cpu().double().numpy()))
+            scores.setdefault(name, []).append(amari_distance(unmixing(result), A.cpu().double().numpy()).score)
             warned[name] = warned.get(name, 0) + complained
             if name == "noumena":
                 model = result

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from noumena.guarantees.mechanisms import mechanisms
     from noumena.guarantees.mixtures import mixture_ladder
     from noumena.guarantees.nearness import nearness
+    from noumena.metrics import Scorecard, score
     from noumena.nets import MLP
     from noumena.penalties import (
         CompositionalContrast,
@@ -94,6 +95,8 @@ _HOMES = {
     "mechanisms": "guarantees.mechanisms",
     "mixture_ladder": "guarantees.mixtures",
     "nearness": "guarantees.nearness",
+    "Scorecard": "metrics",
+    "score": "metrics",
     "MLP": "nets",
     "CompositionalContrast": "penalties",
     "DependencySparsity": "penalties",
@@ -139,6 +142,7 @@ __all__ = [
     "OroJaR",
     "Penalty",
     "Reading",
+    "Scorecard",
     "SlotAutoencoder",
     "SparseComponents",
     "SparseFlow",
@@ -164,6 +168,7 @@ __all__ = [
     "penalties",
     "representations",
     "save",
+    "score",
     "studies",
     "worlds",
 ]

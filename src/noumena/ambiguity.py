@@ -193,7 +193,10 @@ MOST_ROWS = 2000
 
 
 def kernel_map(source: np.ndarray, target: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """A smooth function from ``source`` to ``target``: RBF kernel ridge, α = 1, γ = 1/d, both standardised."""
+    """A smooth function from ``source`` to ``target``: RBF kernel ridge, α = 1, γ = 1/d, both standardised.
+
+    Of more than ``MOST_ROWS`` rows, as many at equal steps are fitted; ``metrics.kernels`` fits all of them.
+    """
     from sklearn.kernel_ridge import KernelRidge
     from sklearn.preprocessing import StandardScaler
 

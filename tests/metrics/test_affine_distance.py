@@ -8,6 +8,7 @@ from scipy.linalg import expm
 from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture
 
+from noumena.ambiguity import Ambiguity
 from noumena.checks import InputError
 from noumena.metrics import affine_distance
 from noumena.metrics.mixtures import _Search, _standard
@@ -114,3 +115,23 @@ def test_flat_components_and_unequal_dimensions_are_refused():
         affine_distance(mixture(2, 2, 0), flat)
     with pytest.raises(InputError, match=r"p and q must have as many latents\. Got 2 and 3"):
         affine_distance(mixture(2, 2, 0), mixture(2, 3, 0))
+
+
+def test_the_record_has_both_distances_with_their_ranges_and_less_is_better():
+    p = mixture(2, 2, 0)
+    found = affine_distance(p, mixture(2, 2, 1), restarts=1)
+    assert found.value == (found.distance, found.normalised)
+    assert [number.value for number in found.numbers] == [found.distance, found.normalised]
+    assert [(claim.best, claim.range) for claim in found.claims] == [(0, (0, float("inf"))), (0, (0, 1))]
+    assert [number.ceiling for number in found.numbers] == [0, 0]
+    assert found.forgives == Ambiguity("affine")
+    assert all(claim.range[0] <= getattr(found, claim.field) <= claim.range[1] for claim in found.claims)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_affine_maps_of_the_second_mixture_are_forgiven(seed):
+    rng = np.random.default_rng(seed)
+    p, q = mixture(2, 2, seed), mixture(2, 2, seed + 10)
+    moved = q.pushed(rng.normal(size=(2, 2)) + 2 * np.eye(2), rng.normal(size=2))
+    plain, again = affine_distance(p, q, restarts=4), affine_distance(p, moved, restarts=4)
+    assert again.normalised == pytest.approx(plain.normalised, abs=0.02)

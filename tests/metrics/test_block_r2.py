@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from sklearn.linear_model import LinearRegression
 
+from noumena import seeds
+from noumena.ambiguity import Ambiguity
 from noumena.checks import InputError
-from noumena.metrics import block_r2
+from noumena.metrics import block_r2, r2
 
 SIZES = (2, 1, 3)
 
@@ -67,3 +70,108 @@ def test_sizes_that_do_not_add_up_and_unequal_rows_are_refused():
         block_r2(z[:20], z_hat, 2)
     with pytest.raises(InputError, match="z must have at least 10 rows"):
         block_r2(z[:5], z_hat[:5], 2)
+
+
+# ---- target blocks from learned blocks -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("regressor", ["linear", "kernel"])
+def test_a_true_block_from_a_learned_block_is_the_mean_r2_of_its_latents(regressor):
+    z, z_hat = world(120)
+    found = block_r2(z, z_hat, SIZES, learned_blocks=(3, 1), regressor=regressor, held_out=False)
+    whole = [r2(z, part, regressor=regressor, held_out=False).per_target for part in (z_hat[:, :3], z_hat[:, 3:])]
+    expected = [[per[:2].mean(), per[2], per[3:].mean()] for per in whole]
+    np.testing.assert_allclose(found.matrix, expected, atol=1e-9)
+    assert found.learned_blocks == (3, 1)
+    assert found.method == {"linear": "least squares", "kernel": "exact"}[regressor]
+
+
+def test_kernel_regressions_of_latents_on_blocks_are_those_of_r2():
+    z, z_hat = world(120)
+    found = block_r2(z, z_hat, SIZES, regressor="kernel", held_out=False)
+    expected = [
+        r2(z[:, part], z_hat, regressor="kernel", direction="true to learned", held_out=False).per_target
+        for part in (slice(0, 2), slice(2, 3), slice(3, 6))
+    ]
+    np.testing.assert_allclose(found.matrix, np.transpose(expected), atol=1e-9)
+
+
+def test_blocks_are_matched_one_to_one_and_the_unmatched_score_zero():
+    z = np.random.default_rng(0).normal(size=(1000, 6))
+    swapped = block_r2(z, np.exp(0.3 * z[:, [3, 5, 4, 2, 0, 1]]), SIZES, learned_blocks=(3, 1, 2))
+    assert swapped.partner.tolist() == [2, 1, 0]
+    assert swapped.score > 0.9
+    assert abs(swapped.leakage) < 0.05
+    twice = block_r2(z, z[:, [0, 1, 0, 1]], SIZES, learned_blocks=2)
+    assert twice.partner.tolist().count(0) == 1
+    assert twice.score == pytest.approx(1 / 3, abs=0.02)
+    assert twice.leakage == pytest.approx(1 / 3, abs=0.02)  # the copy
+    extra = block_r2(z, np.hstack([z, z[:, :1] ** 2]), SIZES, learned_blocks=(*SIZES, 1))
+    assert extra.partner.tolist() == [0, 1, 2, -1]
+    alone = block_r2(z, z, 1, learned_blocks=1)
+    assert (alone.score, alone.leakage) == (pytest.approx(1), 0)
+
+
+def test_only_the_kernel_reads_a_bent_block():
+    z = np.random.default_rng(0).normal(size=(800, 4))
+    bent = np.c_[z[:, 0] + z[:, 1] ** 2, z[:, 1], z[:, 2:]]
+    linear, kernel = (block_r2(z, bent, 2, learned_blocks=2, regressor=kind) for kind in ("linear", "kernel"))
+    assert linear.score < 0.9 < 0.95 < kernel.score
+    assert kernel.forgives == Ambiguity("block-wise", ((0, 1), (2, 3)))
+
+
+# ---- what stands beside --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("learned", [None, (1, 3)])
+def test_chance_is_that_of_shuffled_rows(learned):
+    z, z_hat = world(60)
+    found = block_r2(z, z_hat, SIZES, learned_blocks=learned, shuffles=3, seed=2)
+    rng = seeds.numpy_generator(2, "shuffled targets")
+    orders = [rng.permutation(60) for _ in range(3)]
+    pairs = [(z, z_hat[p]) if learned is None else (z[p], z_hat) for p in orders]
+    levels = [block_r2(a, b, SIZES, learned_blocks=learned, shuffles=0, seed=2).value for a, b in pairs]
+    np.testing.assert_allclose(found.chance, np.mean(levels, axis=0))
+    assert found.chance.score < found.score - 0.1
+    assert (found.shuffles, block_r2(z, z_hat, SIZES, shuffles=0).chance) == (3, None)
+
+
+@pytest.mark.parametrize("learned", [None, (1, 3)])
+def test_the_ceiling_has_the_true_latents_in_the_true_blocks(learned):
+    z, z_hat = world()
+    found = block_r2(z, z_hat, SIZES, learned_blocks=learned, ceiling=True)
+    assert found.ceiling.score == pytest.approx(1)
+    assert abs(found.ceiling.leakage) < 0.05
+    assert block_r2(z, z, SIZES, learned_blocks=(3, 3)).matrix.shape == (2, 3)
+
+
+def test_both_numbers_have_an_interval():
+    z, z_hat = world(16_000)
+    found = block_r2(z[:400], z_hat[:400], SIZES, bootstrap=40)
+    others = [block_r2(z[i : i + 400], z_hat[i : i + 400], SIZES, shuffles=0).value for i in range(400, 16_000, 400)]
+    for name in ("score", "leakage"):
+        interval, spread = getattr(found.uncertainty, name), np.std([getattr(other, name) for other in others])
+        assert 0.5 < interval.error / spread < 2
+        assert interval.low < getattr(found, name) < interval.high
+
+
+@pytest.mark.parametrize(("learned", "word"), [(None, "Each learned latent"), ((1, 3), "Each true block")])
+def test_the_record_says_what_its_numbers_support(learned, word):
+    found = block_r2(*world(), SIZES, learned_blocks=learned)
+    score, leakage = found.claims
+    assert score.supports.startswith(word)
+    assert (score.best, leakage.best) == (1, 0)
+    assert [number.claim.title for number in found.numbers] == ["Block R²", "Block R², other blocks"]
+    assert found.numbers[1].chance == found.chance.leakage
+    assert found.to_dict()["forgives"] == "block-wise {z1 z2 | z3 | z4 z5 z6}"
+
+
+def test_wrong_settings_are_refused_and_tensors_taken():
+    z, z_hat = world(40)
+    assert block_r2(torch.as_tensor(z), torch.as_tensor(z_hat), SIZES).score == block_r2(z, z_hat, SIZES).score
+    with pytest.raises(InputError, match="regressor must be one of linear, kernel"):
+        block_r2(z, z_hat, SIZES, regressor="forest")
+    with pytest.raises(InputError, match="sizes of the slots must add up to 4"):
+        block_r2(z, z_hat, SIZES, learned_blocks=(2, 1))
+    with pytest.raises(InputError, match="shuffles must be a whole number of at least 0"):
+        block_r2(z, z_hat, SIZES, shuffles=-1)

@@ -8,6 +8,8 @@ import sys
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from noumena.checks import InputError
 from noumena.metrics import causal_graph, cpdag, graph_distance, mcc
@@ -42,22 +44,63 @@ def equivalence_classes(n: int) -> list[list[np.ndarray]]:
 
 
 def test_missing_extra_turned_and_undirected_edges_count_one_each():
-    assert graph_distance(COLLIDER, COLLIDER) == 0
+    assert graph_distance(COLLIDER, COLLIDER).score == 0
     changed = COLLIDER.copy()
     changed[0, 2] = False  # missing
     changed[0, 3] = True  # extra
     changed[1, 2], changed[2, 1] = False, True  # turned
     changed[3, 2] = True  # no longer directed
-    assert graph_distance(COLLIDER, changed) == 4
-    assert graph_distance(changed, COLLIDER) == 4
+    assert graph_distance(COLLIDER, changed).score == 4
+    assert graph_distance(changed, COLLIDER).score == 4
+    found, back = graph_distance(COLLIDER, changed), graph_distance(changed, COLLIDER)
+    assert (found.missing, found.extra, found.turned, found.pairs) == (1, 1, 2, 6)
+    assert (back.missing, back.extra, back.turned) == (1, 1, 2)
+    assert (int(found), float(found)) == (4, 4.0)
+    sparse = graph_distance(COLLIDER, np.zeros((4, 4)))
+    assert (sparse.missing, sparse.extra, sparse.turned) == (3, 0, 0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 6))
+def test_the_distance_is_that_of_a_slow_loop_and_the_same_in_any_common_order(seed, n):
+    rng = np.random.default_rng(seed)
+    truth, learned = (np.where(np.eye(n), 0, rng.random((n, n)) < 0.4).astype(bool) for _ in range(2))
+    found = graph_distance(truth, learned)
+    slow = [
+        (i, j)
+        for i, j in itertools.combinations(range(n), 2)
+        if (truth[i, j], truth[j, i]) != (learned[i, j], learned[j, i])
+    ]
+    assert found.score == len(slow) == found.missing + found.extra + found.turned
+    (claim,) = found.claims
+    assert claim.range[0] <= found.score <= claim.range[1]
+    assert claim.range[0] <= found.chance <= claim.range[1]
+    order = rng.permutation(n)
+    shuffled = np.zeros_like(learned)
+    shuffled[np.ix_(order, order)] = learned
+    assert graph_distance(truth, shuffled, permutation=order).score == found.score
+
+
+def test_the_record_of_a_distance_says_that_less_is_better_and_what_a_random_order_gets():
+    found = graph_distance(COLLIDER, COLLIDER, shuffles=400)
+    assert (found.claims[0].best, found.ceiling) == (0, 0)
+    assert str(found.forgives) == "permutation"
+    orders = itertools.permutations(range(4))
+    every = [graph_distance(COLLIDER, COLLIDER, permutation=order, shuffles=0).score for order in orders]
+    assert found.chance == pytest.approx(np.mean(every), abs=0.3)
+    assert graph_distance(COLLIDER, COLLIDER, seed=1).chance == graph_distance(COLLIDER, COLLIDER, seed=1).chance
+    assert graph_distance(COLLIDER, COLLIDER, shuffles=0).chance is None
+    assert graph_distance(torch.tensor(COLLIDER).int(), COLLIDER).score == 0
+    with pytest.raises(InputError, match="shuffles must be a whole number of at least 0"):
+        graph_distance(COLLIDER, COLLIDER, shuffles=-1)
 
 
 def test_the_learned_graph_is_read_in_the_order_of_the_true_one():
     order = np.array([2, 0, 3, 1])  # learned latent order[i] stands for true latent i
     learned = np.zeros((4, 4), dtype=bool)
     learned[np.ix_(order, order)] = COLLIDER
-    assert graph_distance(COLLIDER, learned) > 0
-    assert graph_distance(COLLIDER, learned, permutation=order) == 0
+    assert graph_distance(COLLIDER, learned).score > 0
+    assert graph_distance(COLLIDER, learned, permutation=order).score == 0
     z = draw(COLLIDER)
     z_hat = np.empty_like(z)
     z_hat[:, order] = -3 * z
@@ -68,9 +111,9 @@ def test_a_latent_without_partner_has_no_edges_and_further_learned_ones_go_unuse
     wide = np.zeros((5, 5), dtype=bool)
     wide[:4, :4] = COLLIDER
     wide[4, 0] = True
-    assert graph_distance(COLLIDER, wide, permutation=[0, 1, 2, 3]) == 0
-    assert graph_distance(COLLIDER, COLLIDER, permutation=[0, 1, 2, -1]) == 1
-    assert graph_distance(COLLIDER, COLLIDER, permutation=[0, 1, -1, 3]) == 3
+    assert graph_distance(COLLIDER, wide, permutation=[0, 1, 2, 3]).score == 0
+    assert graph_distance(COLLIDER, COLLIDER, permutation=[0, 1, 2, -1]).score == 1
+    assert graph_distance(COLLIDER, COLLIDER, permutation=[0, 1, -1, 3]).score == 3
 
 
 @pytest.mark.parametrize(
@@ -151,9 +194,12 @@ def test_frozen_values_blur_the_graph_unless_told_which_are_active():
     chain = np.eye(6, k=1, dtype=bool)
     z, active = frozen(draw(chain, 20_000))
     truth = chain | chain.T
-    assert graph_distance(truth, causal_graph(z, alpha=0.01)) >= 3
-    assert graph_distance(truth, causal_graph(z, alpha=0.01, active=active)) == 0
-    assert graph_distance(truth, causal_graph(np.where(active, z, 7.5), alpha=0.01, active=torch.tensor(active))) == 0
+    assert graph_distance(truth, causal_graph(z, alpha=0.01)).score >= 3
+    assert graph_distance(truth, causal_graph(z, alpha=0.01, active=active)).score == 0
+    assert (
+        graph_distance(truth, causal_graph(np.where(active, z, 7.5), alpha=0.01, active=torch.tensor(active))).score
+        == 0
+    )
 
 
 def test_correlations_are_those_of_rows_in_which_both_are_active():

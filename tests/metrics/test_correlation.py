@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import permutations
 from typing import Any
 
@@ -10,14 +11,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import pearsonr, spearmanr
+from hypothesis.extra.numpy import arrays
+from scipy.stats import pearsonr, rankdata, spearmanr
 
+from noumena import seeds
 from noumena.ambiguity import Ambiguity
 from noumena.checks import InputError
-from noumena.metrics import mcc
+from noumena.metrics import correlation, mcc
+from noumena.metrics.correlation import unit_columns, unit_ranks
 
 modest = settings(max_examples=40, deadline=None)
 KINDS = ("pearson", "spearman")
+VALUES = (-2.5, -0.0, 0.0, 1e-300, 1.0, 1.0 + 1e-15, 7.0, 1e300)
 
 
 @st.composite
@@ -171,3 +176,153 @@ def test_bad_input_is_refused() -> None:
         mcc(z, np.where(z > 1, np.nan, z))
     with pytest.raises(InputError, match="z must have two axes"):
         mcc(z[:, 0], z)
+
+
+# ---- few rows, held-out rows ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_null_of_few_rows_and_many_latents_is_far_from_zero_unless_held_out(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    z, z_hat = rng.normal(size=(2, 50, 20))
+    plain, fair = (mcc(z, z_hat, correlation=kind, held_out=held_out, shuffles=100) for held_out in (False, True))
+    assert plain.chance == pytest.approx(0.28, abs=0.01)
+    assert plain.score == pytest.approx(plain.chance, abs=0.03)
+    assert fair.chance == pytest.approx(0, abs=0.015)
+    assert abs(fair.score) < 0.15
+
+
+def test_held_out_rows_score_what_the_other_half_chose() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(41, 3))
+    z_hat = z @ rng.normal(size=(3, 5)) + 2 * rng.normal(size=(41, 5))
+    found = mcc(z, z_hat, held_out=True, seed=4)
+    chosen, judged = np.array_split(seeds.numpy_generator(4, "halves of mcc").permutation(41), 2)
+    signed = [np.corrcoef(z[rows], z_hat[rows], rowvar=False)[:3, 3:] for rows in (chosen, judged)]
+    best = max(permutations(range(5), 3), key=lambda p: sum(abs(signed[0][j, k]) for j, k in enumerate(p)))
+    expected = [np.sign(signed[0][j, k]) * signed[1][j, k] for j, k in enumerate(best)]
+    np.testing.assert_allclose(found.per_latent, expected, atol=1e-12)
+    assert found.permutation.tolist() == list(best)
+    assert found.score == pytest.approx(np.mean(expected))
+    np.testing.assert_allclose(found.matrix, np.sign(signed[0]) * signed[1], atol=1e-12)
+    assert (found.rows, found.held_out, mcc(z, z_hat).rows) == (20, True, 41)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sign_that_turns_between_the_halves_scores_minus_one_held_out(kind: str) -> None:
+    z = np.random.default_rng(0).normal(size=(40, 2))
+    first = np.array_split(seeds.numpy_generator(0, "halves of mcc").permutation(40), 2)[0]
+    turned = -z
+    turned[first] *= -1
+    found = mcc(z, turned, correlation=kind, held_out=True)
+    assert found.score == pytest.approx(-1)
+    assert found.claims[0].range == (-1, 1)
+    assert mcc(z, -z, correlation=kind, held_out=True).score == pytest.approx(1)
+
+
+def test_held_out_forms_need_three_rows_a_half() -> None:
+    z = np.array([[0.0], [1], [3], [2], [5], [7]])
+    assert mcc(z, z, held_out=True).score == pytest.approx(1)
+    with pytest.raises(InputError, match="z must have at least 6 rows"):
+        mcc(z[1:], z[1:], held_out=True)
+
+
+# ---- known answers -------------------------------------------------------------------------------------------
+
+
+def test_a_bent_copy_scores_less_by_values_than_by_ranks() -> None:
+    rng = np.random.default_rng(0)
+    z, perm = rng.normal(size=(4000, 4)), [2, 0, 3, 1]
+    z_hat = 2 * np.tanh(z[:, perm]) + 0.1 * rng.normal(size=z.shape)
+    pearson, spearman = mcc(z, z_hat), mcc(z, z_hat, correlation="spearman")
+    assert pearson.score == pytest.approx(np.mean([pearsonr(z[:, p], z_hat[:, k])[0] for k, p in enumerate(perm)]))
+    assert spearman.score == pytest.approx(np.mean([spearmanr(z[:, p], z_hat[:, k])[0] for k, p in enumerate(perm)]))
+    assert pearson.score < 0.97 < 0.99 < spearman.score < 1
+    assert pearson.permutation.tolist() == spearman.permutation.tolist() == [1, 3, 0, 2]
+
+
+def test_rotation_duplicates_and_dead_latents_have_known_answers() -> None:
+    z = np.random.default_rng(0).normal(size=(20_000, 2))
+    turned = z @ np.array([[1.0, 1], [-1, 1]])
+    assert mcc(z, turned, shuffles=0).score == pytest.approx(np.sqrt(0.5), abs=0.01)
+    copied = mcc(z, z[:, [0, 0]], shuffles=0)
+    assert copied.score == pytest.approx((1 + abs(np.corrcoef(z.T)[0, 1])) / 2)
+    dead = mcc(z, np.c_[z[:, 0], np.full(20_000, 7.0)], shuffles=0)
+    assert dead.per_latent.round(6).tolist() == [1, 0]
+
+
+@modest
+@given(arrays(np.float64, st.tuples(st.integers(2, 12), st.just(3)), elements=st.sampled_from(VALUES)))
+def test_unit_ranks_are_scipys_with_ties(columns: np.ndarray) -> None:
+    np.testing.assert_allclose(unit_ranks(columns), unit_columns(rankdata(columns, axis=0)), atol=1e-12)
+
+
+def test_ranks_of_many_columns_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = np.random.default_rng(0).normal(size=(30, 7))
+    whole = unit_ranks(columns)
+    monkeypatch.setattr(correlation, "COLUMNS", 3)
+    np.testing.assert_array_equal(unit_ranks(columns), whole)
+    np.testing.assert_allclose(whole, unit_columns(rankdata(columns, axis=0)), atol=1e-12)
+
+
+# ---- what stands beside --------------------------------------------------------------------------------------
+
+
+def test_chance_is_that_of_the_drawn_orders_in_pieces_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    z, z_hat = rng.normal(size=(40, 3)), rng.normal(size=(40, 2))
+    draw = seeds.numpy_generator(5, "chance of mcc")
+    expected = np.mean([mcc(z, z_hat[draw.permutation(40)], shuffles=0).score for _ in range(6)])
+    for piece in (7, 40, 1000):
+        monkeypatch.setattr(correlation, "PIECE", piece)
+        assert mcc(z, z_hat, shuffles=6, seed=5).chance == pytest.approx(expected, abs=1e-6)
+
+
+def test_large_tables_take_fewer_shuffles_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    z = np.random.default_rng(0).normal(size=(40, 3))
+    assert (mcc(z, z).shuffles, mcc(z, z, shuffles=0).chance) == (20, None)
+    monkeypatch.setattr(correlation, "MOST_PRODUCTS", 3 * 40 * 3 * 3)
+    assert mcc(z, z).shuffles == 3
+    monkeypatch.setattr(correlation, "MOST_PRODUCTS", 1)
+    assert (mcc(z, z).shuffles, mcc(z, z, shuffles=0).shuffles) == (1, 0)
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_the_ceiling_is_one_less_the_share_of_dead_true_latents(held_out: bool) -> None:
+    z = np.random.default_rng(0).normal(size=(100, 3))
+    stuck = np.c_[z, np.ones(100)]
+    assert mcc(z, 0 * z, ceiling=True, held_out=held_out).ceiling == pytest.approx(1)
+    assert mcc(stuck, z, ceiling=True, held_out=held_out).ceiling == pytest.approx(0.75)
+    assert mcc(z, z).ceiling is None
+
+
+def test_the_uncertainty_is_the_standard_error_of_a_correlation() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(900, 1))
+    z_hat = 0.6 * z + 0.8 * rng.normal(size=(900, 1))
+    found = mcc(z, z_hat, bootstrap=60)
+    assert found.uncertainty.error == pytest.approx((1 - 0.6**2) / 30, rel=0.35)
+    assert found.uncertainty.low < 0.6 < found.uncertainty.high
+    assert found.uncertainty == mcc(z, z_hat, bootstrap=60).uncertainty
+    assert found.score == mcc(z, z_hat).score
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_record_says_what_the_score_supports(kind: str) -> None:
+    z = np.random.default_rng(0).normal(size=(30, 2))
+    found = mcc(z, z, correlation=kind, ceiling=True)
+    claim = found.claims[0]
+    assert claim.range == (0, 1)
+    assert {"pearson": "linear", "spearman": "rises or falls"}[kind] in claim.supports
+    assert str(found).startswith(f"MCC ({kind.capitalize()}) 1.00 (chance 0.")
+    content = json.loads(json.dumps(found.to_dict()))
+    assert content["permutation"] == [0, 1]
+    assert content["supports"] == {claim.title: claim.supports}
+
+
+def test_wrong_counts_are_refused() -> None:
+    z = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.raises(InputError, match=r"shuffles must be a whole number of at least 0\. Got -1\."):
+        mcc(z, z, shuffles=-1)
+    with pytest.raises(InputError, match="bootstrap must be 0 or at least 10"):
+        mcc(z, z, bootstrap=3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -58,3 +60,42 @@ def test_a_random_structure_is_far_from_a_sparse_truth() -> None:
 def test_structures_of_different_observations_are_refused() -> None:
     with pytest.raises(InputError, match=r"Structures must have the same observations\. Got 1 and 2 rows\."):
         structure_distance(Structure([[1]]), Structure([[1], [1]]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 8), st.integers(1, 4), st.integers(1, 4))
+def test_counts_are_those_of_the_best_matching_of_all(seed: int, rows: int, here: int, there: int) -> None:
+    rng = np.random.default_rng(seed)
+    a, b = (rng.random((rows, columns)) < 0.5 for columns in (here, there))
+    a[0], b[-1] = True, True
+    found = structure_distance(Structure(a), Structure(b))
+    wide = max(here, there)
+    a, b = (np.pad(m, [(0, 0), (0, wide - m.shape[1])]) for m in (a, b))
+    hits = max((a & b[:, list(order)]).sum() for order in permutations(range(wide)))
+    assert (found.missing, found.extra) == (a.sum() - hits, b.sum() - hits)
+    assert found.score == pytest.approx(2 * hits / (a.sum() + b.sum()))
+    (claim,) = found.claims
+    assert claim.range == (0, 1)
+    assert all(0 <= value <= 1 for value in (found.score, found.chance, found.ceiling))
+
+
+def test_chance_is_the_mean_score_with_shuffled_observations() -> None:
+    rng = np.random.default_rng(0)
+    truth = np.kron(np.eye(3, dtype=bool), np.ones((5, 1), dtype=bool))
+    found = structure_distance(Structure(truth), Structure(truth), shuffles=200)
+    shuffled = [Structure(truth[rng.permutation(15)]) for _ in range(200)]
+    levels = [structure_distance(Structure(truth), learned, shuffles=0).score for learned in shuffled]
+    assert found.chance == pytest.approx(np.mean(levels), abs=0.03)
+    assert 0.4 < found.chance < 0.7
+    assert found.score == found.ceiling == 1
+    first, again, other = (structure_distance(Structure(truth), Structure(truth), seed=s).chance for s in (1, 1, 2))
+    assert first == again != other
+    assert structure_distance(Structure(truth), Structure(truth), shuffles=0).chance is None
+    with pytest.raises(InputError, match="shuffles must be a whole number of at least 0"):
+        structure_distance(Structure(truth), Structure(truth), shuffles=-1)
+
+
+def test_the_record_names_what_it_supports() -> None:
+    found = structure_distance(Structure([[1]]), Structure([[1]]))
+    assert str(found) == "Structure F1 1.00 (chance 1.00, ceiling 1.00); forgives permutation"
+    assert "nothing about the latents' values" in found.to_dict()["supports"]["Structure F1"]

@@ -129,3 +129,116 @@ def test_bad_input_is_refused() -> None:
         r2(z[:9], z_hat[:9])
     with pytest.raises(InputError, match="must share their batch axis"):
         r2(z, z_hat[1:])
+
+
+# ---- all rows, landmarks -------------------------------------------------------------------------------------
+
+
+def test_every_fitted_row_counts() -> None:
+    z, z_hat = tables(2800)
+    found = r2(z, z_hat, regressor="kernel", seed=1, shuffles=0)
+    order = seeds.numpy_generator(1, "rows of r2").permutation(2800)
+    judge, fit = order[:560], order[560:]
+    inputs = StandardScaler().fit(z_hat[fit])
+    ridge = KernelRidge(alpha=1.0, kernel="rbf", gamma=1 / 4)
+    ridge.fit(inputs.transform(z_hat[fit]), z[fit] - z[fit].mean(axis=0))
+    predicted = ridge.predict(inputs.transform(z_hat[judge])) + z[fit].mean(axis=0)
+    np.testing.assert_allclose(found.per_target, r2_score(z[judge], predicted, multioutput="raw_values"), rtol=1e-9)
+    assert (found.method, found.rows) == ("exact", 560)
+
+
+def test_landmarks_come_in_beyond_the_exact_rows_and_are_said() -> None:
+    z, z_hat = tables(1000)
+    exact = r2(z, z_hat, regressor="kernel", most_exact=800)
+    near = r2(z, z_hat, regressor="kernel", most_exact=799)
+    assert (exact.method, near.method) == ("exact", "Nyström, 800 landmarks")
+    assert near.score == pytest.approx(exact.score, abs=1e-4)
+    assert r2(z, z_hat).method == "least squares"
+
+
+# ---- what stands beside --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("direction", ["learned to true", "true to learned"])
+def test_chance_is_the_score_of_shuffled_targets(kind: str, direction: str) -> None:
+    z, z_hat = tables(60)
+    found = r2(z, z_hat, regressor=kind, direction=direction, shuffles=4, seed=2)
+    rng = seeds.numpy_generator(2, "shuffled targets")
+    orders = [rng.permutation(60) for _ in range(4)]
+    pairs = [(z[p], z_hat) if direction == "learned to true" else (z, z_hat[p]) for p in orders]
+    scores = [r2(a, b, regressor=kind, direction=direction, shuffles=0, seed=2).score for a, b in pairs]
+    assert found.chance == pytest.approx(np.mean(scores))
+    assert found.chance < min(0, found.score)
+    assert found.shuffles == 4
+    assert found.score == pytest.approx(r2(z, z_hat, regressor=kind, direction=direction, shuffles=0, seed=2).score)
+    assert r2(z, z_hat, shuffles=0).chance is None
+
+
+def test_in_sample_chance_lies_above_zero() -> None:
+    rng = np.random.default_rng(0)
+    z, z_hat = rng.normal(size=(40, 2)), rng.normal(size=(40, 10))
+    assert r2(z, z_hat, held_out=False, shuffles=50).chance == pytest.approx(10 / 39, abs=0.03)
+
+
+def test_large_tables_take_fewer_shuffles(monkeypatch: pytest.MonkeyPatch) -> None:
+    z, z_hat = tables(50)
+    monkeypatch.setattr("noumena.metrics.correlation.MOST_PRODUCTS", 3 * 50 * 3 * 4)
+    assert r2(z, z_hat).shuffles == 3
+    assert r2(z, z_hat, regressor="kernel").shuffles == 1
+
+
+def test_the_ceiling_of_a_smoothing_regression_lies_below_one() -> None:
+    z, z_hat = tables(300)
+    linear, kernel = (r2(z, z_hat, regressor=kind, ceiling=True) for kind in KINDS)
+    assert linear.ceiling == pytest.approx(1)
+    assert 0.8 < kernel.ceiling < 0.995
+    assert kernel.ceiling == r2(z, z, regressor="kernel").score
+    assert r2(z, z_hat).ceiling is None
+
+
+def test_the_uncertainty_covers_other_samples() -> None:
+    z, z_hat = tables(20_000)
+    found = r2(z[:400], z_hat[:400], bootstrap=40)
+    others = [r2(z[i : i + 400], z_hat[i : i + 400], shuffles=0).score for i in range(400, 20_000, 400)]
+    assert 0.5 < found.uncertainty.error / np.std(others) < 2
+    assert found.uncertainty.low < np.mean(others) < found.uncertainty.high
+    assert found.uncertainty.draws == 40
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("direction", ["learned to true", "true to learned"])
+def test_the_record_says_what_the_score_supports(kind: str, direction: str) -> None:
+    z, z_hat = tables(50)
+    found = r2(z, z_hat, regressor=kind, direction=direction)
+    claim = found.claims[0]
+    assert claim.title == f"R² ({kind}, {direction})"
+    assert {"linear": "affine", "kernel": "smooth"}[kind] in claim.supports
+    assert ("hold" in claim.supports.split(";")[0]) == (direction == "true to learned")
+    assert claim.range == (-np.inf, 1)
+    assert found.to_dict()["method"] == {"linear": "least squares", "kernel": "exact"}[kind]
+    assert r2(z, z_hat, held_out=False).claims[0].title == "R² (linear, learned to true, in sample)"
+
+
+def test_wrong_counts_are_refused() -> None:
+    z, z_hat = tables(20)
+    with pytest.raises(InputError, match="most_exact must be a whole number of at least 0"):
+        r2(z, z_hat, most_exact=-1)
+    with pytest.raises(InputError, match="shuffles must be a whole number of at least 0"):
+        r2(z, z_hat, shuffles=-1)
+
+
+def test_duplicated_and_dead_latents_change_nothing_linear() -> None:
+    z, z_hat = tables(100)
+    plain = r2(z, z_hat)
+    more = r2(z, np.c_[z_hat, z_hat[:, :2], np.full(100, 3.0)])
+    np.testing.assert_allclose(more.per_target, plain.per_target, atol=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 1000))
+def test_any_affine_map_of_the_learned_latents_is_forgiven(seed: int) -> None:
+    z, z_hat = tables(60, seed=seed)
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(4, 4)) + 4 * np.eye(4)
+    np.testing.assert_allclose(r2(1e3 * z - 2, z_hat @ A + 9).per_target, r2(z, z_hat).per_target, atol=1e-7)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import r2_score
 from sklearn.preprocessing import StandardScaler
@@ -113,6 +115,61 @@ def test_rows_are_capped_seeded_and_in_sample_on_request() -> None:
     assert sis(torch.as_tensor(z), torch.as_tensor(z_hat), slots=2).score == sis(z, z_hat, slots=2).score
 
 
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000))
+def test_rotations_and_scales_within_slots_and_their_order_are_forgiven(seed: int) -> None:
+    """Kernel distances see standardised columns: one scale and a rotation of a slot of unit covariance stay unseen."""
+    rng = np.random.default_rng(seed)
+    z = latents(80, 4)
+    white = [
+        np.linalg.qr(part - part.mean(axis=0))[0] for part in np.split(z + 0.5 * latents(80, 4, seed=1), 2, axis=1)
+    ]
+    turns = [np.linalg.qr(rng.normal(size=(2, 2)))[0] for _ in white]
+    plain = sis(z, np.concatenate(white, axis=1), slots=2, held_out=False, shuffles=0)
+    moved = [rng.uniform(0.1, 9) * part @ turn + rng.normal() for part, turn in zip(white, turns, strict=True)]
+    found = sis(z, np.concatenate(moved[::-1], axis=1), slots=2, held_out=False, shuffles=0)
+    assert found.score == pytest.approx(plain.score, abs=1e-9)
+    np.testing.assert_array_equal(found.matching, 1 - plain.matching)
+    (claim,) = found.claims
+    assert claim.range[0] <= found.score <= claim.range[1]
+
+
+def test_chance_is_the_mean_score_of_shuffled_rows_and_adds_nothing_to_the_score() -> None:
+    z = latents(60, 4)
+    z_hat = z + latents(60, 4, seed=1)
+    found = sis(z, z_hat, slots=2, held_out=False, shuffles=40)
+    rng = np.random.default_rng(0)
+    levels = [sis(z, z_hat[rng.permutation(60)], slots=2, held_out=False, shuffles=0).score for _ in range(40)]
+    assert found.chance == pytest.approx(np.mean(levels), abs=5 * np.std(levels) / np.sqrt(40))
+    assert found.score > found.chance + 0.2
+    plain = sis(z, z_hat, slots=2, held_out=False, shuffles=0)
+    assert found.score == pytest.approx(plain.score, abs=1e-9)
+    assert plain.chance is plain.ceiling is plain.uncertainty is None
+    assert sis(z, z_hat, slots=2, seed=1).chance == sis(z, z_hat, slots=2, seed=1).chance
+
+
+def test_the_ceiling_is_what_the_truth_scores_with_its_own_slots() -> None:
+    z = latents(200, 4)
+    z[:, 2] = z[:, 0] + 0.5 * z[:, 2]
+    found = sis(z, np.c_[z[:, :2], latents(200, 1, seed=1)], slots=2, learned_slots=(2, 1), ceiling=True)
+    assert found.ceiling == sis(z, z, slots=2).score
+    assert found.score < found.ceiling < 0.7
+
+
+def test_uncertainty_comes_from_halves_of_the_rows() -> None:
+    z = latents(200, 4)
+    found = sis(z, z + 0.5 * latents(200, 4, seed=1), slots=2, bootstrap=12)
+    assert 0 < found.uncertainty.error < 0.3
+    assert found.uncertainty.low < found.score < found.uncertainty.high
+    assert found.uncertainty.draws == 12
+
+
+def test_the_record_names_slots_and_what_it_supports() -> None:
+    found = sis(latents(40, 4), latents(40, 4), slots=2, shuffles=0)
+    assert str(found).endswith("forgives block-wise {z1 z2 | z3 z4}")
+    assert "inside a slot is not judged" in found.to_dict()["supports"]["SIS"]
+
+
 def test_bad_input_is_refused() -> None:
     z = latents(20, 4)
     with pytest.raises(InputError, match="4 latents must fall into equal slots"):
@@ -125,3 +182,7 @@ def test_bad_input_is_refused() -> None:
         sis(z[:9], z[:9], slots=2)
     with pytest.raises(InputError, match="most_rows must be a whole number of at least 10"):
         sis(z, z, slots=2, most_rows=5)
+    with pytest.raises(InputError, match="shuffles must be a whole number of at least 0"):
+        sis(z, z, slots=2, shuffles=-1)
+    with pytest.raises(InputError, match="bootstrap must be 0 or at least 10"):
+        sis(z, z, slots=2, bootstrap=3)

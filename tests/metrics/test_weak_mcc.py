@@ -108,3 +108,53 @@ def test_unequal_and_few_rows_are_refused():
         weak_mcc(latents(20), latents(30))
     with pytest.raises(InputError, match="z must have at least 8 rows"):
         weak_mcc(latents(5), latents(5))
+
+
+# ---- what stands beside --------------------------------------------------------------------------------------
+
+
+def test_chance_is_the_mean_score_of_shuffled_rows():
+    z, z_hat = related(60)
+    rng = np.random.default_rng(0)
+    scores = [weak_mcc(z, z_hat[rng.permutation(60)], shuffles=0).score for _ in range(200)]
+    found = weak_mcc(z, z_hat, shuffles=100)
+    assert found.chance == pytest.approx(np.mean(scores), abs=4 * np.std(scores) / 10)
+    assert 0.05 < found.chance < found.score - 0.2
+    assert (weak_mcc(z, z_hat).shuffles, weak_mcc(z, z_hat, shuffles=0).chance) == (20, None)
+    assert weak_mcc(z, z_hat, seed=1).chance == weak_mcc(z, z_hat, seed=1).chance
+
+
+def test_both_halves_are_shuffled_for_the_chance():
+    """Where directions fitted on shuffled rows met rows in order, or the other way round, copies would not score 0."""
+    z = latents(4000, 1)
+    assert weak_mcc(z, z).chance < 0.05
+
+
+def test_large_tables_take_fewer_shuffles(monkeypatch):
+    z, z_hat = related(60)
+    monkeypatch.setattr("noumena.metrics.correlation.MOST_PRODUCTS", 2 * 60 * 9)
+    assert weak_mcc(z, z_hat).shuffles == 2
+
+
+def test_the_ceiling_is_one_and_the_uncertainty_covers_other_samples():
+    z, z_hat = related(12_000)
+    found = weak_mcc(z[:400], z_hat[:400], ceiling=True, bootstrap=40)
+    assert found.ceiling == pytest.approx(1)
+    others = [weak_mcc(z[i : i + 400], z_hat[i : i + 400], shuffles=0).score for i in range(400, 12_000, 400)]
+    assert 0.5 < found.uncertainty.error / np.std(others) < 2
+    assert found.uncertainty.low < np.mean(others) < found.uncertainty.high
+    assert weak_mcc(z[:400], z_hat[:400]).score == found.score
+
+
+def test_the_record_says_what_the_score_supports():
+    found = weak_mcc(*related())
+    claim = found.claims[0]
+    assert (claim.title, claim.range, claim.forgives) == ("MCC (weak)", (0, 1), Ambiguity("affine"))
+    assert "linear map" in claim.supports
+    assert str(found).endswith("; forgives affine")
+    assert len(found.to_dict()["per_direction"]) == 3
+
+
+def test_wrong_counts_are_refused():
+    with pytest.raises(InputError, match="shuffles must be a whole number of at least 0"):
+        weak_mcc(*related(), shuffles=-1)

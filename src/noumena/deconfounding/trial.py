@@ -137,7 +137,7 @@ def _use(trees: Trees) -> Row:
     """How many splits there are and how unevenly features are used."""
     total = int(trees.splits.sum())
     many = total > 0 and trees.splits.size > 1
-    return {"splits": total, "hoyer": hoyer(trees.splits) if many else None, "unsplit": float(total == 0)}
+    return {"splits": total, "hoyer": hoyer(trees.splits).score if many else None, "unsplit": float(total == 0)}
 
 
 def _concentrations(view: np.ndarray, split: _Split, trees: Trees, plan: Plan, seed: int) -> Row:
@@ -150,7 +150,7 @@ def _concentrations(view: np.ndarray, split: _Split, trees: Trees, plan: Plan, s
                 split.scores(split.boosted(view[:, part], plan.boosting, seed).scores)["auroc"] for part in parts
             )
             found[f"top {k}"], found[f"rest {k}"] = best, rest
-            found[f"concentration {k}"] = concentration(best, rest) if rest > 0 else None
+            found[f"concentration {k}"] = concentration(best, rest).score if rest > 0 else None
     return found
 
 

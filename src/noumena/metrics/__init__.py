@@ -1,41 +1,107 @@
-"""Metrics: what is left between learned and true latents once an ambiguity is forgiven."""
+"""Metrics: what is left between learned and true latents once an ambiguity is forgiven.
+
+Each returns a frozen record: the score, its parts, the matching, the ambiguity it forgives, its range, its level of
+chance, its ceiling, its uncertainty on request, and the sentence it supports. ``score`` gives all in one table.
+
+Three measures of representations and decoders live further down the house and are offered here by name:
+``alignment_errors`` and ``ica_efficiency`` (audits of runs) and ``bi_lipschitz`` (guarantees of decoders).
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from noumena.metrics.blocks import BlockRegression, block_r2
 from noumena.metrics.canonical import CanonicalCorrelation, weak_mcc
-from noumena.metrics.causal import causal_graph, cpdag, graph_distance
+from noumena.metrics.causal import GraphDistance, causal_graph, cpdag, graph_distance
 from noumena.metrics.correlation import Correlation, mcc
+from noumena.metrics.disentanglement import DCI, dci
+from noumena.metrics.factors import Factors, factors_of
+from noumena.metrics.gaps import MutualInformationGap, SeparatedAttributePredictability, mig, sap
 from noumena.metrics.graphs import StructureDistance, structure_distance
-from noumena.metrics.importance import concentration, hoyer
-from noumena.metrics.information import InfoMEC, infomec, mutual_information
-from noumena.metrics.mixings import amari_distance
+from noumena.metrics.importance import Concentration, Sparsity, concentration, hoyer
+from noumena.metrics.information import InfoMEC, infomec
+from noumena.metrics.mixings import AmariDistance, amari_distance
 from noumena.metrics.mixtures import AffineDistance, affine_distance
+from noumena.metrics.modularity import Modularity, modularity
+from noumena.metrics.neighbours import information_matrix, mutual_information
+from noumena.metrics.pictures import ImageSlotIdentifiability, image_sis
+from noumena.metrics.record import Claim, Interval, Number, Record
 from noumena.metrics.regression import Regression, r2
+from noumena.metrics.scorecard import Scorecard, score
 from noumena.metrics.slots import SlotIdentifiability, sis
 from noumena.metrics.stability import Agreement, agreement
+from noumena.metrics.votes import FactorVAEScore, factor_vae_score
+
+if TYPE_CHECKING:
+    from noumena.audits.pairs import alignment_errors
+    from noumena.guarantees.agreement import efficiency as ica_efficiency
+    from noumena.guarantees.lipschitz import bi_lipschitz
+
+_ELSEWHERE = {
+    "alignment_errors": ("audits.pairs", "alignment_errors"),
+    "ica_efficiency": ("guarantees.agreement", "efficiency"),
+    "bi_lipschitz": ("guarantees.lipschitz", "bi_lipschitz"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ELSEWHERE:
+        room, there = _ELSEWHERE[name]
+        return getattr(import_module(f"noumena.{room}"), there)
+    raise AttributeError(f"module 'noumena.metrics' has no attribute {name!r}")
+
 
 __all__ = [
+    "DCI",
     "AffineDistance",
     "Agreement",
+    "AmariDistance",
     "BlockRegression",
     "CanonicalCorrelation",
+    "Claim",
+    "Concentration",
     "Correlation",
+    "FactorVAEScore",
+    "Factors",
+    "GraphDistance",
+    "ImageSlotIdentifiability",
     "InfoMEC",
+    "Interval",
+    "Modularity",
+    "MutualInformationGap",
+    "Number",
+    "Record",
     "Regression",
+    "Scorecard",
+    "SeparatedAttributePredictability",
     "SlotIdentifiability",
+    "Sparsity",
     "StructureDistance",
     "affine_distance",
     "agreement",
+    "alignment_errors",
     "amari_distance",
+    "bi_lipschitz",
     "block_r2",
     "causal_graph",
     "concentration",
     "cpdag",
+    "dci",
+    "factor_vae_score",
+    "factors_of",
     "graph_distance",
     "hoyer",
+    "ica_efficiency",
+    "image_sis",
     "infomec",
+    "information_matrix",
     "mcc",
+    "mig",
+    "modularity",
     "mutual_information",
     "r2",
+    "sap",
+    "score",
     "sis",
     "structure_distance",
     "weak_mcc",

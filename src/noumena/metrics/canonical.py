@@ -15,49 +15,95 @@ from typing import Any
 
 import numpy as np
 
-from noumena import checks, seeds
+from noumena import seeds
 from noumena.ambiguity import Ambiguity
-from noumena.metrics.correlation import unit_columns
+from noumena.metrics import factors
+from noumena.metrics.correlation import CHANCE_DRAWS, affordable, unit_columns
+from noumena.metrics.record import Claim, Record, surrounded
 
 RANK = 1e-8
 """Directions with a relative spread below this are rounding, and left out."""
 
+SUPPORTS = (
+    "The true latents can be read off the learned ones by a linear map; single latents may be mixed in any linear way, "
+    "and a map that bends lowers the value too."
+)
 
-@dataclass(frozen=True)
-class CanonicalCorrelation:
-    """The score in [0, 1]; held-out correlation per pair of directions, 0 where there is none; rows scored on."""
+
+@dataclass(frozen=True, kw_only=True)
+class CanonicalCorrelation(Record):
+    """The score in [0, 1]; held-out correlation per pair of directions, 0 where there is none; rows scored on;
+    shuffles behind the chance."""
 
     score: float
     per_direction: np.ndarray
     rows: int
-    forgives: Ambiguity
+    shuffles: int = 0
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What the score is."""
+        return (Claim("score", "MCC (weak)", (0.0, 1.0), self.forgives, SUPPORTS),)
 
 
-def weak_mcc(z: Any, z_hat: Any, *, seed: int = 0) -> CanonicalCorrelation:
+def weak_mcc(
+    z: Any,
+    z_hat: Any,
+    *,
+    shuffles: int = CHANCE_DRAWS,
+    ceiling: bool = False,
+    bootstrap: int = 0,
+    seed: int = 0,
+) -> CanonicalCorrelation:
     """Mean held-out canonical correlation of learned latents ``z_hat`` with the true ``z``, both (batch, latent).
 
     The mean is over the dimensions that the true latents fill: fewer learned ones leave some without a partner.
+    ``chance`` is the mean score of copies of ``z_hat`` whose rows are shuffled within each half.
 
     >>> z = np.random.default_rng(0).normal(size=(100, 2))
     >>> round(weak_mcc(z, z @ np.array([[1.0, 2], [3, 4]]) + 1).score, 6)
     1.0
     """
-    z, z_hat = checks.table(z, "z", min_rows=8), checks.table(z_hat, "z_hat", min_rows=8)
-    checks.same_batch(z, z_hat)
+    z, z_hat = factors.pair(z, z_hat, min_rows=8)
+    shuffles = affordable(shuffles, len(z) * z.shape[1] * z_hat.shape[1])
+
+    def measure(a: np.ndarray, b: np.ndarray) -> CanonicalCorrelation:  # chance is that of all rows, not of halves
+        return _measured(a, b, shuffles if b is z_hat else 0, seed)
+
+    return surrounded(measure, z, z_hat, ceiling=ceiling, bootstrap=bootstrap, seed=seed)
+
+
+def _measured(z: np.ndarray, z_hat: np.ndarray, shuffles: int, seed: int) -> CanonicalCorrelation:
     order = seeds.numpy_generator(seed, "rows of weak mcc").permutation(len(z))
     fit, judge = order[: len(z) // 2], order[len(z) // 2 :]
     (basis, white), (basis_hat, white_hat) = _whitened(z[fit]), _whitened(z_hat[fit])
+    judged, judged_hat = z[judge] @ basis, z_hat[judge] @ basis_hat
+    per_direction = _paired(white, white_hat, judged, judged_hat)
+    rng, levels = seeds.numpy_generator(seed, "chance of weak mcc"), []
+    for _ in range(shuffles):
+        mixed, mixed_hat = (rows[rng.permutation(len(rows))] for rows in (white_hat, judged_hat))
+        levels.append(_paired(white, mixed, judged, mixed_hat).mean())
+    return CanonicalCorrelation(
+        score=float(per_direction.mean()),
+        per_direction=per_direction,
+        rows=len(judge),
+        shuffles=shuffles,
+        chance=float(np.mean(levels)) if shuffles else None,
+        forgives=Ambiguity("affine"),
+    )
+
+
+def _paired(white: np.ndarray, white_hat: np.ndarray, judged: np.ndarray, judged_hat: np.ndarray) -> np.ndarray:
+    """Correlations on judged rows of the pairs of directions that correlate most on the whitened rows of the fit."""
     left, _, right = np.linalg.svd(white.T @ white_hat, full_matrices=False)
-    pairs = unit_columns(z[judge] @ basis @ left) * unit_columns(z_hat[judge] @ basis_hat @ right.T)
-    per_direction = np.zeros(max(basis.shape[1], 1))
-    found = np.abs(pairs.sum(axis=0)).clip(0, 1)
-    per_direction[: len(found)] = found
-    return CanonicalCorrelation(float(per_direction.mean()), per_direction, len(judge), Ambiguity("affine"))
+    per_direction = np.zeros(max(white.shape[1], 1))
+    found = np.einsum("ij,ij->j", unit_columns(judged @ left), unit_columns(judged_hat @ right.T))
+    per_direction[: len(found)] = np.abs(found).clip(0, 1)
+    return per_direction
 
 
 def _whitened(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A matrix that whitens the columns, without directions that have no spread, and the whitened rows."""
-    columns = columns.astype(np.float64)
     centred = columns - columns.mean(axis=0)
     size = np.abs(centred).max(axis=0)
     size = np.where(size > RANK * np.abs(columns).max(axis=0), size, np.inf)  # a constant, up to rounding

@@ -9,11 +9,13 @@ carried a trace of noise of their own. With ``active`` given, each correlation c
 are active, so that frozen values do not blur the graph of the moving ones.
 
 Reference: potentially degenerate Gaussian mixtures (paper 001), section D.9; the distance is that of the R package
-pcalg, which is used there.
+pcalg, which is used there. Its chance is the mean distance of the learned graph with its nodes in random order: as many
+edges as before, anywhere.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -21,12 +23,41 @@ import numpy as np
 from jaxtyping import Bool
 
 from noumena import checks, seeds
+from noumena.ambiguity import Ambiguity
+from noumena.metrics.record import Claim, Record
 
 SMALLEST_EIGENVALUE = 1e-6
 """Of the correlations handed to the tests: what is flatter is lifted to this."""
 FEWEST_ROWS = 8
+SHUFFLES = 20
 
 Edges = Bool[np.ndarray, "n n"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphDistance(Record):
+    """Pairs of nodes that differ, 0 is best: edges missing, extra, or there with another direction; of ``pairs``."""
+
+    score: int
+    missing: int
+    extra: int
+    turned: int
+    pairs: int
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The count, for which less is better."""
+        supports = (
+            "0 says that the graph has the right edges and, where independences tell them, the right directions; "
+            "directions that no independence tells stay open, and values of latents are not judged."
+        )
+        return (Claim("score", "SHD", (0.0, float(self.pairs)), self.forgives, supports, best=0.0),)
+
+    def __int__(self) -> int:
+        return self.score
+
+    def __float__(self) -> float:
+        return float(self.score)
 
 
 def causal_graph(z: Any, *, alpha: float = 0.05, active: Any = None) -> Edges:
@@ -65,24 +96,46 @@ def cpdag(adjacency: Any) -> Edges:
     return _boolean(_package("utils.DAG2CPDAG").dag2cpdag(dag).graph)
 
 
-def graph_distance(truth: Any, learned: Any, *, permutation: Any = None) -> int:
+def graph_distance(
+    truth: Any, learned: Any, *, permutation: Any = None, shuffles: int = SHUFFLES, seed: int = 0
+) -> GraphDistance:
     """Structural Hamming distance of two CPDAGs: pairs of nodes whose edge differs, be it missing, extra or turned.
 
     Every such pair counts 1, also one that is directed here and undirected there (pcalg's convention).
     ``permutation[i]`` is the learned node that stands for true node ``i``, as in ``mcc(…).permutation``; −1: none.
+    ``shuffles`` orders of the learned nodes give the chance (0: not measured).
 
-    >>> graph_distance([[0, 1], [0, 0]], [[0, 1], [1, 0]])
+    >>> int(graph_distance([[0, 1], [0, 0]], [[0, 1], [1, 0]]))
     1
-    >>> graph_distance([[0, 1], [0, 0]], [[0, 0], [1, 0]], permutation=[1, 0])
+    >>> int(graph_distance([[0, 1], [0, 0]], [[0, 0], [1, 0]], permutation=[1, 0]))
     0
     """
     truth, learned = _square(truth, "truth"), _square(learned, "learned")
     if permutation is not None:
         learned = _permuted(learned, permutation)
-    same = truth.shape == learned.shape
-    checks.require(same, "truth and learned must have as many nodes.", f"{len(truth)} and {len(learned)}")
-    differs = truth != learned
-    return int(np.triu(differs | differs.T, k=1).sum())
+    n = len(truth)
+    checks.require(n == len(learned), "truth and learned must have as many nodes.", f"{n} and {len(learned)}")
+    shuffles, rng = checks.count(shuffles, "shuffles", minimum=0), seeds.numpy_generator(seed, "shuffled nodes")
+    orders = (rng.permutation(n) for _ in range(shuffles))
+    levels = [sum(_differences(truth, learned[np.ix_(order, order)])) for order in orders]
+    missing, extra, turned = _differences(truth, learned)
+    return GraphDistance(
+        score=missing + extra + turned,
+        missing=missing,
+        extra=extra,
+        turned=turned,
+        pairs=n * (n - 1) // 2,
+        forgives=Ambiguity("permutation"),  # the one that was given
+        chance=float(np.mean(levels)) if levels else None,
+        ceiling=0.0,
+    )
+
+
+def _differences(truth: Edges, learned: Edges) -> tuple[int, int, int]:
+    """Pairs whose edge is missing, extra, or there in both with other directions."""
+    differs, there, found = (np.triu(a | a.T, k=1) for a in (truth != learned, truth, learned))
+    counts = (differs & there & ~found, differs & found & ~there, differs & there & found)
+    return tuple(int(pairs.sum()) for pairs in counts)  # type: ignore[return-value]
 
 
 # ---- correlations ----------------------------------------------------------------------------------------

@@ -90,17 +90,32 @@ def pair(z: Any, z_hat: Any, *, min_rows: int = 10) -> tuple[np.ndarray, np.ndar
 
 def _numbers(z: Any, min_rows: int) -> tuple[np.ndarray, tuple[int, ...]]:
     """Factors as numbers, and the columns that were names."""
-    array = np.asarray(z) if not hasattr(z, "detach") and not hasattr(z, "toarray") else z
-    if getattr(array, "ndim", 0) != 2 or array.dtype.kind not in "OUS":
+    array = _words(z)
+    if array is None:
         return checks.table(z, "z", min_rows=min_rows).astype(np.float64), ()
     coded, named = [], []
     for j, column in enumerate(array.T):
         try:
             coded.append(column.astype(np.float64))
         except (TypeError, ValueError):
+            missing = int(sum(entry is None or entry != entry for entry in column))
+            checks.require(missing == 0, f"Names in column {j} of z must not be missing.", f"{missing} without a name")
             coded.append(np.unique(column.astype(str), return_inverse=True)[1].astype(np.float64))
             named.append(j)
     return checks.table(np.stack(coded, axis=1), "z", min_rows=min_rows), tuple(named)
+
+
+def _words(z: Any) -> np.ndarray | None:
+    """The table if its entries may be names, else None."""
+    if hasattr(z, "detach") or hasattr(z, "toarray"):
+        return None
+    try:
+        array = np.asarray(z)
+    except ValueError:  # rows of unequal length
+        return None
+    if array.ndim != 2 or not array.shape[1] or array.dtype.kind not in "OUS":
+        return None
+    return np.asarray(z, dtype=object) if array.dtype.kind == "U" else array  # a missing name is not the word "nan"
 
 
 def _repeats(column: np.ndarray) -> bool:

@@ -1,4 +1,9 @@
-"""Distances between structures."""
+"""Structure distance: which dependencies were found, once the latents are matched.
+
+Columns are matched by overlap (Hungarian), then entries are counted: missing, extra, and F1, twice the shared ones over
+all of both. F1 is 1 iff the structures are equal up to the order of latents. Chance is what the learned structure
+scores with its observations shuffled: as dense as before, it knows nothing. The ceiling is 1.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +11,59 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
+from noumena.metrics.record import Claim, Record
 from noumena.structure import Structure
 
+SHUFFLES = 5
 
-@dataclass(frozen=True)
-class StructureDistance:
+
+@dataclass(frozen=True, kw_only=True)
+class StructureDistance(Record):
     """F1 in [0, 1] of the learned dependencies after matching columns, and what is missing or extra."""
 
     score: float
     missing: int
     extra: int
     permutation: np.ndarray
-    forgives: Ambiguity
 
     @property
     def hamming(self) -> int:
         """Entries that differ."""
         return self.missing + self.extra
 
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """F1 of the dependencies."""
+        supports = (
+            "A high value says that each latent has the right observations, whatever the order of latents; "
+            "it says nothing about the latents' values."
+        )
+        return (Claim("score", "Structure F1", (0.0, 1.0), self.forgives, supports),)
 
-def structure_distance(truth: Structure, learned: Structure) -> StructureDistance:
+
+def structure_distance(
+    truth: Structure, learned: Structure, *, shuffles: int = SHUFFLES, seed: int = 0
+) -> StructureDistance:
     """Match the learned columns to the true ones by overlap, then count missing and extra dependencies.
+
+    ``shuffles`` copies of the learned structure with shuffled observations give the chance (0: not measured).
 
     >>> structure_distance(Structure([[1, 0], [1, 1]]), Structure([[1, 1], [1, 1]])).extra
     1
     """
     m = truth.match(learned)
-    return StructureDistance(m.f1, m.missing, m.extra, m.permutation, Ambiguity("permutation"))
+    shuffles = checks.count(shuffles, "shuffles", minimum=0)
+    rng = seeds.numpy_generator(seed, "shuffled observations")
+    orders = [rng.permutation(learned.n_observed) for _ in range(shuffles)]
+    levels = [truth.match(Structure(learned.support[order])).f1 for order in orders]
+    return StructureDistance(
+        score=m.f1,
+        missing=m.missing,
+        extra=m.extra,
+        permutation=m.permutation,
+        forgives=Ambiguity("permutation"),
+        chance=float(np.mean(levels)) if levels else None,
+        ceiling=1.0,
+    )

@@ -2,34 +2,40 @@
 
 InfoM asks whether a latent knows one source only, InfoC whether a source is known to one latent only, InfoE how much of
 a source a linear predictor reads off all latents. The first two come from the normalised mutual information of every
-source with every latent, by nearest neighbours on the line; where latents have one dimension, sorting finds them.
+source with every latent, by nearest neighbours (``neighbours.information_matrix``).
 
-Reference: Hsu et al. (2023), "Disentanglement via latent quantization"; Ross (2014), "Mutual information between
-discrete and continuous data sets"; Kraskov et al. (2004), "Estimating mutual information". Their two public settings
-are ``neighbours=10, prune=20`` and ``neighbours=3, prune=8``.
+Reference: Hsu et al. (2023), "Disentanglement via latent quantization". Its public code has two settings, here by name:
+``standalone``, the file offered to other projects (10 neighbours, a latent is active above 1/20 of the largest range),
+and ``training``, what its training scripts log (3 neighbours, above 1/8). The later code of "Tripod: three
+complementary inductive biases for disentangled representation learning" has 10 neighbours and prunes by interquartile
+range, above 1/10 of the largest; that one is not offered.
 
 **Deviations**. InfoE is judged on held-out rows, classes are weighted as they occur, the null is their marginal
 entropy, and below 0 counts 0; pruned latents take part in it, as published. The public code judges in-sample and stops
 its regression on standardised latents after 100 steps, far from the optimum where latents are correlated, so that its
 InfoE of a rotation is lower; here latents are whitened first, and rotations score the same (``published=True`` gives
-the public form). Equal values are not broken up by noise: balls are closed and counted with their ties, so that on
-latents with few levels the estimate becomes, but for a correction of bias, the one from frequencies. What knows nothing
-scores 0, where the ratio is 0/0; one source alone, or one active latent alone, leaves nothing to confuse and scores 1.
-Constant sources are left out. Continuous sources have no entropy to divide by: they get the share 1 − exp(−2 I), the
-squared correlation of Gaussians with as much information, and R² as their InfoE.
+the public form). Ties are counted, not broken up by noise. What knows nothing scores 0, where the ratio is 0/0 (not a
+number in the one setting, left out of InfoM in the other); one source alone, or one active latent alone, leaves nothing
+to confuse and scores 1. Constant sources are left out. Continuous sources have no entropy to divide by: they get the
+share 1 − exp(−2 I), the squared correlation of Gaussians with as much information, and R² as their InfoE.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float
 
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
+from noumena.metrics import factors
+from noumena.metrics.neighbours import SLACK, information_matrix, shares
+from noumena.metrics.neighbours import mutual_information as mutual_information
+from noumena.metrics.record import Claim, Record, surrounded
 
 HELD_OUT = 0.2
 ROWS = 10_000
@@ -37,28 +43,39 @@ STEPS, PUBLISHED_STEPS = 500, 100
 """Most steps of a logistic regression, here and in the public code."""
 STRENGTH = 1e6
 """Inverse strength of its ridge, so that separable classes have an optimum."""
-SLACK = 1e-9
-"""Distances that differ by this share are the same distance."""
+
+
+class Setting(NamedTuple):
+    """Neighbours that are looked for, and the share (one over ``prune``) of the largest range above which a latent is
+    active."""
+
+    neighbours: int
+    prune: float
+
+
+SETTINGS = {"standalone": Setting(10, 20.0), "training": Setting(3, 8.0)}
 
 
 class Triple(NamedTuple):
     """InfoM, InfoE and InfoC."""
 
-    modularity: float
-    explicitness: float
-    compactness: float
+    modularity: Any
+    explicitness: Any
+    compactness: Any
 
 
-@dataclass(frozen=True)
-class InfoMEC:
-    """Three scores in [0, 1], what they are made of, and their level of chance.
+@dataclass(frozen=True, kw_only=True)
+class InfoMEC(Record):
+    """Three scores in [0, 1] and what they are made of.
 
     ``matrix`` is the normalised mutual information of (source, latent), all of either; ``active`` are the latents
     kept and ``sources`` the sources that vary. ``per_latent`` is the modularity of every active latent,
-    ``per_source`` the explicitness and ``per_source_compactness`` the compactness of every varying source.
-    Modularity and compactness forgive any element-wise map, explicitness any affine one, and all three together
-    permutation and scaling, as long as no latent is scaled out of the active ones.
+    ``per_source`` the explicitness and ``per_source_compactness`` the compactness of every varying source; ``kinds``
+    says which sources were treated as what. Modularity and compactness forgive any element-wise map, explicitness any
+    affine one, and all three together permutation and scaling, as long as no latent is scaled out of the active ones.
     """
+
+    PARTS: ClassVar[Any] = Triple
 
     modularity: float
     explicitness: float
@@ -71,39 +88,43 @@ class InfoMEC:
     per_source_compactness: np.ndarray
     rows: int
     held_out: bool
-    forgives: Ambiguity
-    chance: Triple | None = None
+    neighbours: int
+    prune: float
+    kinds: str
 
-    def __str__(self) -> str:
-        named = {"InfoM": self.modularity, "InfoE": self.explicitness, "InfoC": self.compactness}
-        by_chance = [f" (chance {level:.2f})" for level in self.chance] if self.chance else [""] * 3
-        scores = ", ".join(f"{n} {v:.2f}{c}" for (n, v), c in zip(named.items(), by_chance, strict=True))
-        how = "held-out" if self.held_out else "in-sample"
-        return (
-            f"{scores}; {len(self.active)} of {self.matrix.shape[1]} latents active, {len(self.sources)} sources, "
-            f"{self.rows} rows, InfoE {how}; forgives {self.forgives}"
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What InfoM, InfoE and InfoC are."""
+        told = {
+            "InfoM": "Each active latent knows one source only, however bent; it may know little of it, and the source "
+            "may lie in other latents too.",
+            "InfoE": "A linear predictor reads every source off all latents together; it may need any mixture of them.",
+            "InfoC": "Each source is known to one active latent only, however bent; that latent may know other sources "
+            "too.",
+        }
+        groups = ("element-wise", "affine", "element-wise")
+        return tuple(
+            Claim(field, title, (0.0, 1.0), Ambiguity(group), told[title])
+            for field, title, group in zip(Triple._fields, told, groups, strict=True)
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and lists."""
-        arrays = ("matrix", "active", "sources", "per_latent", "per_source", "per_source_compactness")
-        return {
-            **{name: getattr(self, name) for name in (*Triple._fields, "rows", "held_out")},
-            **{name: getattr(self, name).tolist() for name in arrays},
-            "forgives": str(self.forgives),
-            "chance": None if self.chance is None else self.chance._asdict(),
-        }
+    def __str__(self) -> str:
+        how = "held-out" if self.held_out else "in-sample"
+        return (
+            f"{', '.join(map(str, self.numbers))}; {len(self.active)} of {self.matrix.shape[1]} latents active, "
+            f"{len(self.sources)} sources, {self.rows} rows, InfoE {how}; forgives {self.forgives}"
+        )
 
 
 class _Protocol(NamedTuple):
-    """How to score: neighbours, pruning, the rows InfoE is fitted and judged on, and which sources are discrete."""
+    """How to score: neighbours, pruning, the form of InfoE, and which sources are discrete, also in words."""
 
     neighbours: int
-    prune: float | None
+    prune: float
+    held_out: bool
     published: bool
-    fit: np.ndarray
-    judge: np.ndarray
     discrete: tuple[bool, ...]
+    kinds: str
 
 
 def infomec(
@@ -111,74 +132,63 @@ def infomec(
     z_hat: Any,
     *,
     discrete: Any = None,
-    neighbours: int = 10,
-    prune: float | None = 20,
+    setting: str = "standalone",
+    neighbours: int | None = None,
+    prune: float | None = None,
     held_out: bool = True,
     published: bool = False,
     rows: int = ROWS,
     shuffles: int = 1,
-    random_state: Any = 0,
+    ceiling: bool = False,
+    bootstrap: int = 0,
+    seed: int = 0,
 ) -> InfoMEC:
     """InfoM, InfoE and InfoC of learned latents ``z_hat`` against true sources ``z``, both (batch, dim).
 
-    ``discrete`` says which sources are (by default those of whole numbers that occur twice or more on average);
-    latents whose range is at most the largest range over ``prune`` are inactive (``None`` keeps all that vary); at most
-    ``rows`` rows are looked at, drawn at random; ``published`` gives InfoE of discrete sources as the public code has
-    it, in-sample and less converged; ``chance`` is the mean over ``shuffles`` copies of ``z_hat`` with
-    shuffled rows (0: not measured). Chance of InfoM and InfoC is far from 0: some source is always the best known.
+    ``discrete`` says which sources are (by default as their values suggest); ``setting`` is one of the two public ones,
+    and ``neighbours`` or ``prune`` override it: latents whose range is at most the largest range over ``prune`` are
+    inactive (infinity keeps all that vary). At most ``rows`` rows are looked at, drawn at random; ``published`` gives
+    InfoE of discrete sources as the public code has it, in-sample and less converged. ``chance`` is the mean over
+    ``shuffles`` copies of ``z_hat`` with shuffled rows; for InfoM and InfoC it is far from 0: some source is always the
+    best known. ``ceiling`` puts the sources, in units of their ranges, in the place of ``z_hat``.
 
     >>> z = np.stack(np.divmod(np.arange(400) % 16, 4), axis=1)
     >>> print(infomec(z, -2.0 * z[:, ::-1], shuffles=0))
     InfoM 1.00, InfoE 1.00, InfoC 1.00; 2 of 2 latents active, 2 sources, 400 rows, InfoE held-out;
     forgives permutation+scaling
     """
-    z, z_hat = checks.table(z, "z", min_rows=10), checks.table(z_hat, "z_hat", min_rows=10)
-    checks.same_batch(z, z_hat)
-    neighbours, shuffles = checks.count(neighbours, "neighbours"), checks.count(shuffles, "shuffles", minimum=0)
-    prune = None if prune is None else checks.number(prune, "prune", minimum=1)
-    rng = seeds.numpy_generator(seeds.seed_of(random_state), "infomec")
-    order = rng.permutation(len(z))[: checks.count(rows, "rows", minimum=10)]
-    z, z_hat, n = z[order].astype(np.float64), z_hat[order].astype(np.float64), len(order)
-    checks.require(bool(np.ptp(z, axis=0).any()), "Some source must vary.", f"{z.shape[1]} constant columns of z")
-    held, held_out = max(2, round(HELD_OUT * n)), held_out and not published
-    fit, judge = (np.arange(held, n), np.arange(held)) if held_out else (np.arange(n), np.arange(n))
-    protocol = _Protocol(neighbours, prune, published, fit, judge, _kinds(z, discrete))
-    found = _scored(z, z_hat, protocol, held_out)
-    by_chance = [_scored(z, z_hat[rng.permutation(n)], protocol, held_out) for _ in range(shuffles)]
-    if not by_chance:
-        return found
-    levels = [[shuffled.modularity, shuffled.explicitness, shuffled.compactness] for shuffled in by_chance]
-    return replace(found, chance=Triple(*np.mean(levels, axis=0).tolist()))
+    known = factors.factors_of(z, discrete)
+    values, latents = factors.pair(known, z_hat)
+    chosen = SETTINGS[checks.one_of(setting, "setting", tuple(SETTINGS))]
+    neighbours = checks.count(chosen.neighbours if neighbours is None else neighbours, "neighbours")
+    prune = chosen.prune if prune is None else prune
+    prune = prune if prune == np.inf else checks.number(prune, "prune", minimum=1)
+    order = seeds.numpy_generator(seed, "infomec").permutation(len(values))
+    order = order[: checks.count(rows, "rows", minimum=10)]
+    values, latents = values[order], latents[order]
+    span = np.ptp(values, axis=0)
+    checks.require(bool(span.any()), "Some source must vary.", f"{values.shape[1]} constant columns of z")
+    constant = checks.few([known.names[j] for j in np.flatnonzero(span == 0)])
+    kinds = f"{known}{f'; constant and left out {constant}' if constant else ''}"
+    protocol = _Protocol(neighbours, prune, held_out and not published, published, known.discrete, kinds)
+    measure = partial(_scored, protocol=protocol)
+    values = values / np.where(span > 0, span, 1)
+    return surrounded(measure, values, latents, shuffles=shuffles, ceiling=ceiling, bootstrap=bootstrap, seed=seed)
 
 
-def _kinds(z: np.ndarray, discrete: Any) -> tuple[bool, ...]:
-    """Which sources are discrete, as told or as their values suggest."""
-    n, k = z.shape
-    levels = [len(np.unique(source)) for source in z.T]
-    if discrete is None:
-        return tuple(bool(np.all(s == np.round(s))) and 2 * few <= n for s, few in zip(z.T, levels, strict=True))
-    told = np.asarray(discrete)
-    fits = told.dtype == bool and told.shape in ((), (k,))
-    checks.require(fits, f"discrete must be True or False, or one of them for each of {k} sources.", repr(discrete))
-    kinds = tuple(np.broadcast_to(told, k).tolist())
-    for j in np.flatnonzero(kinds):
-        must = f"Discrete source {j} must repeat its values."
-        checks.require(levels[j] < n, must, f"{levels[j]} values in {n} rows")
-    return kinds
-
-
-def _scored(z: np.ndarray, z_hat: np.ndarray, protocol: _Protocol, held_out: bool) -> InfoMEC:
+def _scored(z: np.ndarray, z_hat: np.ndarray, protocol: _Protocol) -> InfoMEC:
+    """The record of some rows, in random order."""
     spread = np.ptp(z_hat, axis=0)
-    active = np.flatnonzero(spread > (0 if protocol.prune is None else spread.max() / protocol.prune))
-    sources = np.flatnonzero(np.ptp(z, axis=0) > 0)
-    matrix = _normalised(z, z_hat, protocol)
+    active, sources = np.flatnonzero(spread > spread.max() / protocol.prune), np.flatnonzero(np.ptp(z, axis=0) > 0)
+    matrix = information_matrix(z, z_hat, protocol.discrete, neighbours=protocol.neighbours)
+    matrix = shares(matrix, z, protocol.discrete)
     known = matrix[np.ix_(sources, active)]
     per_latent, per_source = exclusiveness(known.T), exclusiveness(known)
-    read = np.array([_explicitness(z[:, j], z_hat, protocol, protocol.discrete[j]) for j in sources])
+    read = _explicitness(z, z_hat, sources, protocol)
     return InfoMEC(
-        modularity=float(per_latent.mean()) if len(active) else 0.0,
-        explicitness=float(read.mean()),
-        compactness=float(per_source.mean()),
+        modularity=_mean(per_latent),
+        explicitness=_mean(read),
+        compactness=_mean(per_source),
         matrix=matrix,
         active=active,
         sources=sources,
@@ -186,9 +196,16 @@ def _scored(z: np.ndarray, z_hat: np.ndarray, protocol: _Protocol, held_out: boo
         per_source=read,
         per_source_compactness=per_source,
         rows=len(z),
-        held_out=held_out,
+        held_out=protocol.held_out,
+        neighbours=protocol.neighbours,
+        prune=protocol.prune,
+        kinds=protocol.kinds,
         forgives=Ambiguity("permutation+scaling"),
     )
+
+
+def _mean(scores: np.ndarray) -> float:
+    return float(scores.mean()) if len(scores) else 0.0
 
 
 def exclusiveness(known: Float[np.ndarray, "row column"]) -> Float[np.ndarray, " row"]:
@@ -205,141 +222,25 @@ def exclusiveness(known: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "
     return np.where(total > 0, (share - 1 / k) / (1 - 1 / k), 0.0).clip(0, 1)
 
 
-# ---- mutual information ------------------------------------------------------------------------------------------
-
-
-def _normalised(z: np.ndarray, z_hat: np.ndarray, protocol: _Protocol) -> np.ndarray:
-    """Mutual information of (source, latent) over the source's entropy, or as a share between 0 and 1."""
-    matrix = np.zeros((z.shape[1], z_hat.shape[1]))
-    varying = np.flatnonzero(np.ptp(z_hat, axis=0) > 0)
-    orders = {int(i): np.argsort(z_hat[:, i], kind="stable") for i in varying}
-    for j in np.flatnonzero(np.ptp(z, axis=0) > 0):
-        labels = np.unique(z[:, j], return_inverse=True)[1]
-        for i, order in orders.items():
-            if protocol.discrete[j]:
-                found = _with_classes(z_hat[order, i], labels[order], protocol.neighbours)
-                matrix[j, i] = found / entropy(labels)
-            else:
-                found = _with_numbers(z_hat[:, i], z[:, j], protocol.neighbours)
-                matrix[j, i] = 1 - np.exp(-2 * found)
-    return matrix
-
-
-def entropy(labels: Int[np.ndarray, " batch"]) -> float:
-    """Entropy of labels 0, 1, … by their frequencies, in nats; 0 for one label, unchanged by renaming them.
-
-    >>> round(entropy(np.array([0, 0, 1, 1])), 4)  # log 2
-    0.6931
-    """
-    share = np.bincount(labels) / len(labels)
-    return float(-(share[share > 0] * np.log(share[share > 0])).sum())
-
-
-def mutual_information(
-    latent: Shaped[np.ndarray, " batch"],
-    source: Shaped[np.ndarray, " batch"],
-    *,
-    discrete: bool = True,
-    neighbours: int = 10,
-) -> float:
-    """Mutual information in nats of a one-dimensional latent with a discrete (or continuous) source, by nearest
-    neighbours; near 0 when independent, never below, unchanged by shifting and scaling the latent and by renaming the
-    values of a discrete source, which must repeat.
-
-    Two classes of two rows each, far apart, with one neighbour: ψ(4) + ψ(1) − ψ(2) − ψ(1) = 1/2 + 1/3.
-
-    >>> latent, source = np.array([0.0, 1, 10, 11]), np.array([0, 0, 1, 1])
-    >>> round(6 * mutual_information(latent, source, neighbours=1), 9)
-    5.0
-    """
-    latent, source = np.asarray(latent, dtype=np.float64), np.asarray(source)
-    k = checks.count(neighbours, "neighbours")
-    usable = len(latent) > 1 and bool(np.isfinite(latent).all())
-    checks.require(usable, "A mutual information must have 2 finite rows or more.", f"{latent[:4]}")
-    if not discrete:
-        return _with_numbers(latent, source.astype(np.float64), k)
-    labels = np.unique(source, return_inverse=True)[1]
-    repeats = int(labels.max()) + 1 < len(labels)
-    checks.require(repeats, "A discrete source must repeat its values.", f"{len(labels)} different values")
-    order = np.argsort(latent, kind="stable")
-    return _with_classes(latent[order], labels[order], k)
-
-
-def _with_classes(values: np.ndarray, labels: np.ndarray, k: int) -> float:
-    """Ross's estimator for sorted ``values``; rows alone in their class are left out, small classes use fewer
-    neighbours. A row's ball reaches its k-th neighbour of its own class; all in it are counted, of its class and any.
-    """
-    from scipy.special import digamma
-
-    size = np.bincount(labels)[labels]
-    values, labels, size = values[size > 1], labels[size > 1], size[size > 1]
-    n = len(values)
-    by_class = np.argsort(labels, kind="stable")
-    values_, labels_, size_ = values[by_class], labels[by_class], size[by_class]
-    reach = _reach(values_, np.searchsorted(labels_, labels_), size_, k)
-    low, high = _balls(values, values_, reach, closed=True)
-    places = labels_ * n + by_class  # sorted by class, then by place among all
-    own = np.searchsorted(places, labels_ * n + high) - np.searchsorted(places, labels_ * n + low) - 1
-    psi = digamma(np.arange(n + 1))
-    return max(0.0, float(psi[n] + np.mean(psi[own] - psi[size_] - psi[high - low - 1])))
-
-
-def _reach(values: np.ndarray, start: np.ndarray, size: np.ndarray, k: int) -> np.ndarray:
-    """Distance to the k-th neighbour within each class, a sorted run: the best of the runs of k + 1 around a row."""
-    i, few = np.arange(len(values)), np.minimum(k, size - 1)
-    best = np.full(len(values), np.inf)
-    for back in range(int(few.max()) + 1):
-        first = i - back
-        last = first + few
-        inside = (first >= start) & (last < start + size) & (back <= few)
-        first, last = np.where(inside, first, i), np.where(inside, last, i)
-        across = np.maximum(values - values[first], values[last] - values)
-        best = np.where(inside, np.minimum(best, across), best)
-    return best
-
-
-def _balls(
-    ordered: np.ndarray, centres: np.ndarray, radius: np.ndarray, *, closed: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Places in sorted numbers where balls around centres begin and end, with or without their rim, whatever the
-    rounding; a ball without radius holds its centre."""
-    sign, rounding = 1 if closed else -1, 4 * float(np.finfo(np.float64).eps * np.abs(ordered).max())
-    radius = np.maximum(radius * (1 + sign * SLACK) + sign * rounding, 0)
-    return np.searchsorted(ordered, centres - radius, "left"), np.searchsorted(ordered, centres + radius, "right")
-
-
-def _with_numbers(latent: np.ndarray, source: np.ndarray, k: int) -> float:
-    """Kraskov's first estimator; rows that coincide with more than k others count those instead (Gao et al., 2017)."""
-    from scipy.spatial import KDTree
-    from scipy.special import digamma
-
-    if np.ptp(latent) == 0 or np.ptp(source) == 0:
-        return 0.0
-    n = len(latent)
-    x, y = latent / latent.std(), source / source.std()
-    pairs = np.stack([x - x.mean(), y - y.mean()], axis=1)
-    k = min(k, n - 1)
-    radius = np.asarray(KDTree(pairs).query(pairs, k=k + 1, p=np.inf)[0])[:, -1]
-    inverse, copies = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)[1:]
-    own = np.where(radius > 0, k, copies[inverse.ravel()])
-    balls = [_balls(np.sort(column), column, radius, closed=False) for column in pairs.T]
-    psi = digamma(np.arange(n + 1))
-    return max(0.0, float(psi[n] + np.mean(psi[own] - sum(psi[high - low] for low, high in balls))))
-
-
 # ---- explicitness ------------------------------------------------------------------------------------------------
 
 
-def _explicitness(source: np.ndarray, z_hat: np.ndarray, protocol: _Protocol, discrete: bool) -> float:
-    """Share of a source's entropy, or variance, that a linear predictor from all latents removes."""
-    fit, judge = protocol.fit, protocol.judge
-    if not discrete:
-        latents = _standardised(z_hat, fit)
-        return _variance_read(latents[fit], source[fit], latents[judge], source[judge])
-    if protocol.published:
-        return _published_read(_standardised(z_hat, fit), source)
-    latents = _whitened(z_hat, fit)
-    return _entropy_read(latents[fit], source[fit], latents[judge], source[judge])
+def _explicitness(z: np.ndarray, z_hat: np.ndarray, sources: np.ndarray, protocol: _Protocol) -> np.ndarray:
+    """Share of every source's entropy, or variance, that a linear predictor from all latents removes."""
+    n, rows = len(z), np.arange(len(z))
+    held = max(2, round(HELD_OUT * n))
+    fit, judge = (rows[held:], rows[:held]) if protocol.held_out else (rows, rows)
+    plain = _standardised(z_hat, fit)
+    latents = plain if protocol.published else _whitened(plain, fit)
+    read = np.zeros(len(sources))
+    for place, j in enumerate(sources):
+        if not protocol.discrete[j]:
+            read[place] = _variance_read(plain[fit], z[fit, j], plain[judge], z[judge, j])
+        elif protocol.published:
+            read[place] = _published_read(latents, z[:, j])
+        else:
+            read[place] = _entropy_read(latents[fit], z[fit, j], latents[judge], z[judge, j])
+    return read
 
 
 def _standardised(z_hat: np.ndarray, fit: np.ndarray) -> np.ndarray:
@@ -348,9 +249,8 @@ def _standardised(z_hat: np.ndarray, fit: np.ndarray) -> np.ndarray:
     return (z_hat - z_hat[fit].mean(axis=0)) / spread
 
 
-def _whitened(z_hat: np.ndarray, fit: np.ndarray) -> np.ndarray:
+def _whitened(latents: np.ndarray, fit: np.ndarray) -> np.ndarray:
     """Latents turned and scaled to covariance 1 over the rows ``fit``: the same linear predictors, reached sooner."""
-    latents = _standardised(z_hat, fit)
     _, scale, turn = np.linalg.svd(latents[fit], full_matrices=False)
     kept = scale > SLACK * max(scale[0], 1.0)
     return latents @ turn[kept].T / scale[kept] * np.sqrt(len(fit))

@@ -9,14 +9,15 @@ The distance is zero iff the mixtures are affinely equivalent. It is not symmetr
 ``p``. Maps that spread ``q`` thinner and thinner leave ``‖p‖``, so that ``normalised``, the distance over ``‖p‖``, lies
 in [0, 1]; it depends on the units of neither mixture.
 
-Reference: mixture priors (paper 003), section 4. Renamed: ``p_1, p_2`` are ``p, q``.
+Reference: mixture priors (paper 003), section 4. Renamed: ``p_1, p_2`` are ``p, q``. There are no rows to shuffle, and
+no chance; the ceiling is 0.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log, pi, sqrt
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ from torch import Tensor
 
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
+from noumena.metrics.record import Claim, Record
 from noumena.mixtures import Mixture
 
 SINGULAR = 1e-10
@@ -34,15 +36,36 @@ SINGULAR = 1e-10
 TRIALS, TURNS, MATCHINGS = 64, 16, 5
 
 
-@dataclass(frozen=True)
-class AffineDistance:
+class Distances(NamedTuple):
+    """The two numbers of a distance."""
+
+    distance: Any
+    normalised: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class AffineDistance(Record):
     """The L2 distance after the best map ``x = A z + b`` of the second mixture; over ``‖p‖``, in [0, 1]; that map."""
+
+    PARTS: ClassVar[Any] = Distances
 
     distance: float
     normalised: float
     A: np.ndarray
     b: np.ndarray
-    forgives: Ambiguity
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The distance in the units of p, and without units; less is better."""
+        supports = (
+            "0 says that the two mixtures are one up to an affine map; the search gives an upper bound, "
+            "so that a high value does not prove them different, and rows are not matched."
+        )
+        any_size, unit = (0.0, float("inf")), (0.0, 1.0)
+        return (
+            Claim("distance", "Affine distance", any_size, self.forgives, supports, best=0.0),
+            Claim("normalised", "Affine distance, normalised", unit, self.forgives, supports, best=0.0),
+        )
 
 
 def overlap(
@@ -87,7 +110,12 @@ def affine_distance(p: Any, q: Any, *, restarts: int = 12, seed: int = 0) -> Aff
     normalised = sqrt(min(max(excess, 0.0), 1.0))
     A_out = P @ A @ np.linalg.inv(Q)
     return AffineDistance(
-        norm * normalised, normalised, A_out, P @ b + centre_p - A_out @ centre_q, Ambiguity("affine")
+        distance=norm * normalised,
+        normalised=normalised,
+        A=A_out,
+        b=P @ b + centre_p - A_out @ centre_q,
+        forgives=Ambiguity("affine"),
+        ceiling=Distances(0.0, 0.0),
     )
 
 

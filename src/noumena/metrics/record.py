@@ -12,6 +12,7 @@ replacement would put copies of one row on both sides of a held-out split, and n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, TypeVar
@@ -109,11 +110,11 @@ class Record:
         """Plain numbers, words and lists."""
         content = {field.name: plain(getattr(self, field.name)) for field in fields(self)}
         said = {number.claim.title: number.claim.supports for number in self.numbers}
-        return content | {"range": {c.title: list(c.range) for c in self.claims}, "supports": said}
+        return content | {"range": {c.title: plain(c.range) for c in self.claims}, "supports": said}
 
 
 R = TypeVar("R", bound=Record)
-Table = Float[np.ndarray, "batch latent"]
+Table = Float[np.ndarray, "batch _"]
 
 
 def _part(beside: Any, name: str) -> Any:
@@ -121,7 +122,7 @@ def _part(beside: Any, name: str) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A value of numbers, words, lists and dictionaries only.
+    """A value of numbers, words, lists and dictionaries only; None for what is not finite.
 
     >>> plain({"a": np.array([1, 2]), "up to": Ambiguity("affine"), "n": np.float64(0.5)})
     {'a': [1, 2], 'up to': 'affine', 'n': 0.5}
@@ -138,6 +139,8 @@ def plain(value: Any) -> Any:
         return {name: plain(part) for name, part in zip(names, value, strict=True)}
     if isinstance(value, list | tuple):
         return [plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
@@ -163,7 +166,7 @@ def surrounded(
     if shuffles:
         rng = seeds.numpy_generator(seed, "shuffled rows")
         levels = [measure(z, z_hat[rng.permutation(n)]).value for _ in range(shuffles)]
-        found = replace(found, chance=_like(found, np.mean(levels, axis=0)))
+        found = replace(found, chance=_like(found, np.asarray(np.mean(levels, axis=0))))
     if ceiling:
         found = replace(found, ceiling=measure(z, z).value)
     if bootstrap:

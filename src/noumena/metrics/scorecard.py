@@ -1,8 +1,8 @@
 """Scorecard: every score of learned against true latents in one table, each with what it forgives and supports.
 
 Scores differ in what they forgive, so that together they say up to what the true latents were found: the reading is
-the smallest group of maps whose score comes within 5 % of what the truth itself gets. It is a reading of these rows,
-not a theorem.
+the smallest group of maps under which every factor's own score comes within 5 % of what the truth itself gets. It is a
+reading of these rows, not a theorem.
 
 Whoever chooses a model by such a table has tuned on the true latents; report it on rows and seeds that chose nothing.
 """
@@ -28,7 +28,7 @@ from noumena.metrics.gaps import mig, sap
 from noumena.metrics.information import infomec
 from noumena.metrics.modularity import modularity
 from noumena.metrics.record import Number, Record
-from noumena.metrics.regression import r2
+from noumena.metrics.regression import Regression, r2
 from noumena.metrics.slots import sis
 from noumena.metrics.votes import factor_vae_score
 
@@ -89,22 +89,32 @@ class Scorecard:
 
     @property
     def up_to(self) -> Ambiguity | None:
-        """The smallest group among those asked for whose score comes near what the truth gets; None: no group."""
-        for record in (self.records[name] for name in LADDER if name in self.records):
-            best = 1.0 if record.ceiling is None else record.ceiling
-            if record.value >= NEAR * best > 0:
-                return record.forgives
-        return None
+        """The smallest group among those asked for under which every factor is found; None: no group."""
+        return next((self.records[name].forgives for name in self._ladder if not self._missed(name)), None)
 
     @property
     def reading(self) -> str:
         """What the scores say together, in one sentence."""
-        if not any(name in self.records for name in LADDER):
+        if not self._ladder:
             return "No score was asked for that tells up to what the latents were found."
-        if self.up_to is None:
-            return "On these rows the true latents were not found, not even up to a smooth map."
-        words = "a smooth map of all latents together" if self.up_to.group == "any" else f"{self.up_to} maps"
-        return f"On these rows the true latents were found up to {words.replace('permutation+scaling maps', _EACH)}."
+        if self.up_to is not None:
+            return f"On these rows every true latent was found up to {_WORDS[self.up_to.group]}."
+        most = self._ladder[-1]
+        missed = self._missed(most)
+        which = "no true latent was" if len(missed) == len(self.quantities) else f"{checks.few(missed)} were not"
+        which = f"{missed[0]} was not" if len(missed) == 1 < len(self.quantities) else which
+        return f"On these rows {which} found, not even up to {_WORDS[self.records[most].forgives.group]}."
+
+    @property
+    def _ladder(self) -> list[str]:
+        return [name for name in LADDER if name in self.records]
+
+    def _missed(self, name: str) -> list[str]:
+        """Factors whose own score is not near the ceiling."""
+        record: Any = self.records[name]
+        best = 1.0 if record.ceiling is None else record.ceiling
+        each = record.per_target if isinstance(record, Regression) else record.per_latent
+        return [factor for factor, value in zip(self.quantities, each, strict=True) if not value >= NEAR * best > 0]
 
     def __str__(self) -> str:
         header = ("score", "value", "±", "chance", "ceiling", "best", "forgives")
@@ -130,7 +140,12 @@ class Scorecard:
         }
 
 
-_EACH = "order and scale, each by one learned latent"
+_WORDS = {
+    "permutation+scaling": "order and scale, each by one learned latent",
+    "element-wise": "a monotone map of its own, each by one learned latent",
+    "affine": "an affine map of all latents",
+    "any": "a smooth map of all latents",
+}
 
 
 def score(
@@ -156,7 +171,7 @@ def score(
     >>> z = np.random.default_rng(0).normal(size=(300, 2))
     >>> card = score(z, -z[:, ::-1], metrics=["mcc", "r2"])
     >>> card.reading
-    'On these rows the true latents were found up to order and scale, each by one learned latent.'
+    'On these rows every true latent was found up to order and scale, each by one learned latent.'
     >>> card["mcc"].permutation.tolist()
     [1, 0]
     """

@@ -1,4 +1,7 @@
-"""Stability: do several models find the same latents? Consistency, not correctness."""
+"""Stability: do several models find the same latents? Consistency, not correctness.
+
+The mean MCC over all pairs of models. Chance is the mean of the pairs' chances (shuffled rows); the ceiling is 1.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +14,62 @@ import numpy as np
 from noumena import checks
 from noumena.ambiguity import Ambiguity
 from noumena.metrics.correlation import mcc
+from noumena.metrics.record import Claim, Record, surrounded
+
+SHUFFLES = 20
 
 
-@dataclass(frozen=True)
-class Agreement:
+@dataclass(frozen=True, kw_only=True)
+class Agreement(Record):
     """The mean MCC over all pairs of models, in [0, 1], and the matrix of pairs."""
 
     score: float
     matrix: np.ndarray
-    forgives: Ambiguity
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The mean over pairs."""
+        supports = (
+            "A high value says that another run finds the same latents up to order, sign and scale; "
+            "all runs may still be wrong together."
+        )
+        return (Claim("score", "Agreement of models", (0.0, 1.0), self.forgives, supports),)
 
 
-def agreement(latents: Any) -> Agreement:
+def agreement(latents: Any, *, shuffles: int = SHUFFLES, bootstrap: int = 0, seed: int = 0) -> Agreement:
     """Agreement of several models' latents of the same rows, (model, batch, latent); alone, a model agrees with itself.
+
+    Models may differ in the number of latents; the first of a pair then says over how many is averaged.
 
     >>> z = np.array([[0.0, 3], [1, 1], [2, 4], [3, 1], [4, 5]])
     >>> round(agreement([z, -z, z[:, ::-1]]).score, 6)
     1.0
     """
-    latents = [checks.table(z, "Each model's latents", min_rows=3) for z in latents]
-    checks.require(len(latents) > 0, "There must be a model to compare.", "none")
-    matrix = np.eye(len(latents))
-    for a, b in combinations(range(len(latents)), 2):
-        matrix[a, b] = matrix[b, a] = mcc(latents[a], latents[b]).score
-    pairs = matrix[np.triu_indices(len(latents), k=1)]
-    return Agreement(float(pairs.mean()) if pairs.size else 1.0, matrix, Ambiguity("permutation+scaling"))
+    tables = [checks.table(z, "Each model's latents", min_rows=3) for z in latents]
+    checks.require(len(tables) > 0, "There must be a model to compare.", "none")
+    for other in tables[1:]:
+        checks.same_batch(tables[0], other, ("The first model", "every other"))
+    ends = np.cumsum([z.shape[1] for z in tables])[:-1]
+    together = np.concatenate(tables, axis=1).astype(np.float64)
+
+    def measure(rows: np.ndarray, _: np.ndarray) -> Agreement:
+        whole = len(rows) == len(together)  # chance is that of all rows
+        return _measured(np.split(rows, ends, axis=1), shuffles=shuffles if whole else 0, seed=seed)
+
+    return surrounded(measure, together, together, bootstrap=bootstrap, seed=seed)
+
+
+def _measured(tables: list[np.ndarray], *, shuffles: int, seed: int) -> Agreement:
+    matrix, levels = np.eye(len(tables)), []
+    for a, b in combinations(range(len(tables)), 2):
+        pair = mcc(tables[a], tables[b], shuffles=shuffles, seed=seed)
+        matrix[a, b] = matrix[b, a] = pair.score
+        levels.append(pair.chance)
+    pairs = matrix[np.triu_indices(len(tables), k=1)]
+    return Agreement(
+        score=float(pairs.mean()) if pairs.size else 1.0,
+        matrix=matrix,
+        forgives=Ambiguity("permutation+scaling"),
+        chance=float(np.mean(levels)) if levels and shuffles else None,
+        ceiling=1.0,
+    )

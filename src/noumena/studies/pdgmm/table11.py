@@ -48,8 +48,8 @@ def cell(*, seed: int, rows: int = settings.ROWS, steps: int = settings.STEPS, *
     data = settings.drawn(truth, rows)
     wanted = cpdag(truth.graph.adjacency)
     z, active = truth.sparse(data.judge.z), truth.masks[data.judge.u]
-    before = {"method": "z before masks", "shd": graph_distance(wanted, causal_graph(unmasked(truth, len(z))))}
-    plain, masked = graph_distance(wanted, causal_graph(z)), graph_distance(wanted, causal_graph(z, active=active))
+    before = {"method": "z before masks", "shd": graph_distance(wanted, causal_graph(unmasked(truth, len(z)))).score}
+    plain, masked = (graph_distance(wanted, causal_graph(z, active=a)).score for a in (None, active))
     found: list[Row] = [before, {"method": "z", "shd": plain, "shd_active": masked}]
     return found + settings.all_scored(data, seed, METHODS, judge=of_code, steps=steps)
 
@@ -67,8 +67,8 @@ def of_code(truth: Any, z: np.ndarray, z_hat: np.ndarray) -> Row:
     moves = np.abs(z_hat) >= MOVES * np.sqrt((z_hat**2).mean(axis=0))
     plain, masked = causal_graph(z_hat), causal_graph(z_hat, active=moves)
     return {
-        "shd": graph_distance(wanted, plain, permutation=match.permutation),
-        "shd_active": graph_distance(wanted, masked, permutation=match.permutation),
+        "shd": graph_distance(wanted, plain, permutation=match.permutation).score,
+        "shd_active": graph_distance(wanted, masked, permutation=match.permutation).score,
         "mcc": match.score,
     }
 

@@ -1,0 +1,385 @@
+"""Image SIS: does each learned slot know one object of its image, and no other, where slots have no fixed order?
+
+Slots are exchangeable from image to image, so one and the same readout serves all of them: kernel ridge (RBF, γ = 1/d,
+α = 1, standardised; Nyström with at most 300 landmarks), from a slot to all latents of an object. In every image slots
+are matched to objects by the readout's error (Hungarian), and readout and matching are fitted in turns. A second
+readout is fitted in the same way to slots *other* than an object's own. On held-out images ``own`` and ``other`` are
+what the two tell of every latent, pooled over objects: R² of a continuous one, balanced accuracy of a discrete one, put
+at 0 for guesses and 1 for no errors; below 0 counts 0. The score is ``Σ (own − other)`` over latents, divided by the
+same of the truth: the objects themselves as slots in random order, and empty slots where more were learned.
+
+Why divide. The readout smooths, dependent objects tell of one another, and matching by error flatters: among many
+objects one looks like the guess. All of this befalls the truth, and the learned slots, alike. What is left of it in
+slots that know nothing is ``chance``.
+
+Reference: "Provably Learning Object-Centric Representations", public code. Deviations:
+
+- Readouts are kernel ridges, as in the SIS of arrays, not networks of five layers trained by matched gradient steps:
+  no step sizes, no early stopping, the same result for the same seed. Alternation starts from the readout of uniform
+  matching, undone for its shrinkage, and from linear readouts of random matchings; the least error is kept.
+- Public code calls the truth's results a ceiling and uses of them what other slots tell of an object, ``r``, only:
+  ``(own − r)/(1 − r) − clip((other − r)/(1 − r))``; the truth's own smoothing stays in its score. Here the difference
+  is divided by that of the truth.
+- Public code adds up the shares of discrete and continuous latents but overwrites the first by the second, so that
+  discrete latents count 0 and the truth scores the share of continuous ones. Here every latent counts as much as the
+  truth tells of it.
+- Discrete latents: balanced accuracy of the class most above its frequency, not accuracy, which an unbalanced latent
+  raises for whoever knows nothing.
+- Slots may be more than objects (background) or fewer; an object without a slot is told by the mean. Absent objects
+  are named by ``present``, not by a value of their latents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from noumena import checks, seeds
+from noumena.ambiguity import Ambiguity, Blocks
+from noumena.metrics.factors import Factors, factors_of
+from noumena.metrics.record import Claim, Record, surrounded
+
+HELD_OUT = 0.2
+MOST_IMAGES = 1000
+LANDMARKS = 300
+RANDOM_STARTS, MOST_TURNS = 3, 10
+FAINT = 0.05
+"""Where the truth itself gets less, there is nothing to tell objects apart by, and the score is 0."""
+FORBIDDEN = 1e9
+
+Slots = Float[np.ndarray, "image slot _"]
+Objects = Float[np.ndarray, "image object _"]
+Allowed = Bool[np.ndarray, "image slot object"]
+Matching = Int[np.ndarray, "image object"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageSlotIdentifiability(Record):
+    """The score in [−1, 1], over that of the truth; ``raw`` and ``raw_ceiling`` the two before division, means over
+    latents; ``own`` and ``other`` what an object's slot and another slot tell of every latent; ``matching`` the slot of
+    every object (−1: none) of the ``images`` looked at; ``rows`` how many it was scored on; which latents are discrete.
+    """
+
+    score: float
+    raw: float
+    raw_ceiling: float
+    own: np.ndarray
+    other: np.ndarray
+    matching: np.ndarray
+    images: np.ndarray
+    rows: int
+    held_out: bool
+    kinds: str
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What slots know of their own object minus what they know of another, over the same of the truth."""
+        supports = (
+            "A high value says that in every image each object has a slot of its own that tells its latents as well "
+            "as they can be told, and no other slot's; what happens inside a slot is not judged."
+        )
+        return (Claim("score", "Image SIS", (-1.0, 1.0), self.forgives, supports),)
+
+
+def image_sis(
+    objects: Any,
+    slots: Any,
+    *,
+    discrete: Any = None,
+    present: Any = None,
+    held_out: bool = True,
+    most_images: int = MOST_IMAGES,
+    shuffles: int = 1,
+    bootstrap: int = 0,
+    seed: int = 0,
+) -> ImageSlotIdentifiability:
+    """The slot identifiability score of slots (image, slot, dim) against true objects (image, object, latent).
+
+    ``discrete`` says which latents of an object are (detected by default), ``present`` which objects an image has,
+    (image, object); at most ``most_images`` images are looked at. The score of the truth is always measured, as it is
+    divided by; ``shuffles`` copies with shuffled images give the chance.
+
+    >>> z = np.random.default_rng(0).normal(size=(200, 2, 2))
+    >>> z_hat = np.where(np.arange(200)[:, None, None] % 2 == 0, z[:, ::-1], z) ** 3  # every other image swapped
+    >>> image_sis(z, z_hat).matching[:2].tolist()
+    [[1, 0], [0, 1]]
+    """
+    objects, slots = _cube(objects, "objects"), _finite(_cube(slots, "slots"), "slots")
+    there = _present(present, objects.shape[:2])
+    objects = _finite(objects if there.all() else np.where(there[:, :, None], objects, 0), "objects")
+    checks.same_batch(objects, slots, ("objects", "slots"))
+    n, k, d = objects.shape
+    factors = factors_of(objects[there], discrete)
+    coded, layout = _coded(objects, there, factors)
+    most = checks.count(most_images, "most_images", minimum=10)
+
+    def told(a: Objects, b: Slots) -> _Told:
+        return _told(a, b, layout, most=most, held_out=held_out, seed=seed)
+
+    def measure(a: np.ndarray, b: np.ndarray) -> ImageSlotIdentifiability:
+        a, b = a.reshape(len(a), k, -1), b.reshape(len(b), *slots.shape[1:])
+        ceiling = best if len(a) == n else told(a, _true_slots(a, b.shape[1], seed)).gap
+        return _record(told(a, b), ceiling, blocks, held_out=held_out, kinds=str(factors))
+
+    best = told(coded, _true_slots(coded, slots.shape[1], seed)).gap
+    blocks = tuple(tuple(range(j * d, j * d + d)) for j in range(k))
+    flat = coded.reshape(n, -1), slots.reshape(n, -1)
+    return surrounded(measure, *flat, shuffles=shuffles, bootstrap=bootstrap, seed=seed)
+
+
+# ---- what slots tell --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The columns of every latent of an object, one for each class of a discrete one."""
+
+    parts: tuple[slice, ...]
+    discrete: tuple[bool, ...]
+
+    def scales(self, rows: np.ndarray) -> np.ndarray:
+        """The spread of every latent, for each of its columns; 1 for a constant."""
+        spreads = [float(rows[:, part].var(axis=0).sum()) ** 0.5 * bool(np.ptp(rows[:, part])) for part in self.parts]
+        widths = [part.stop - part.start for part in self.parts]
+        return np.repeat([spread or 1.0 for spread in spreads], widths)
+
+    def told(self, rows: np.ndarray, guesses: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
+        """R² or the share of right classes beyond guessing, for every latent; below 0 counts 0."""
+        kinds = zip(self.parts, self.discrete, strict=True)
+        return np.array(
+            [
+                _classified(rows[:, part], guesses[:, part], frequencies[part])
+                if discrete
+                else _explained(rows[:, part], guesses[:, part])
+                for part, discrete in kinds
+            ]
+        ).clip(min=0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Told:
+    """What an object's own slot and another tell of every latent; the own slots in the images looked at."""
+
+    own: np.ndarray
+    other: np.ndarray
+    matching: np.ndarray
+    images: np.ndarray
+    rows: int
+
+    @property
+    def gap(self) -> float:
+        return float((self.own - self.other).mean())
+
+
+def _record(found: _Told, ceiling: float, blocks: Blocks, *, held_out: bool, kinds: str) -> ImageSlotIdentifiability:
+    return ImageSlotIdentifiability(
+        score=float(np.clip(found.gap / ceiling, -1, 1)) if ceiling > FAINT else 0.0,
+        raw=found.gap,
+        raw_ceiling=ceiling,
+        own=found.own,
+        other=found.other,
+        matching=found.matching,
+        images=found.images,
+        rows=found.rows,
+        held_out=held_out,
+        kinds=kinds,
+        forgives=Ambiguity("block-wise", blocks),
+        ceiling=float(ceiling > FAINT),
+    )
+
+
+def _told(objects: Objects, slots: Slots, layout: _Layout, *, most: int, held_out: bool, seed: int) -> _Told:
+    """Fit both readouts on some images and judge them on others; objects with NaN are absent."""
+    seen = np.flatnonzero((~np.isnan(objects[:, :, 0])).any(axis=1))
+    order = seeds.numpy_generator(seed, "images of image sis").permutation(seen)[:most]
+    images, held = np.sort(order), order[: max(2, round(HELD_OUT * len(order)))]
+    judge = np.isin(images, held) if held_out else np.ones(len(images), dtype=bool)
+    fit = ~judge if held_out else judge
+    objects, slots = objects[images], slots[images]
+    there = ~np.isnan(objects[:, :, 0])
+    rows = objects[fit][there[fit]]
+    mean, scale = rows.mean(axis=0), layout.scales(rows)
+    targets = np.where(there[:, :, None], (objects - mean) / scale, 0.0)
+    rng = seeds.numpy_generator(seed, "readouts of image sis")
+    readout = _Readout(*_features(slots, fit, rng), targets, fit, rng)
+    allowed = np.broadcast_to(there[:, None], (len(images), slots.shape[1], there.shape[1]))
+    own, matching = readout.settled(allowed)
+    other, _ = readout.settled(allowed & (matching[:, None] != np.arange(slots.shape[1])[:, None]))
+    rows, guesses = objects[judge][there[judge]], [(g * scale + mean)[judge][there[judge]] for g in (own, other)]
+    told = [layout.told(rows, guess, mean) for guess in guesses]
+    return _Told(own=told[0], other=told[1], matching=matching, images=images, rows=int(judge.sum()))
+
+
+def _explained(y: np.ndarray, guess: np.ndarray) -> float:
+    """R² of one latent; 0 for a constant."""
+    return 1 - float(((y - guess) ** 2).sum() / ((y - y.mean()) ** 2).sum()) if np.ptp(y) > 0 else 0.0
+
+
+def _classified(y: np.ndarray, guess: np.ndarray, frequencies: np.ndarray) -> float:
+    """Balanced accuracy of the class most above its frequency, from 0 for guesses to 1; 0 for a single class."""
+    known = frequencies > 0
+    named = np.where(known, guess / np.where(known, frequencies, 1), -np.inf).argmax(axis=1)
+    there, right = y.any(axis=0), y[np.arange(len(y)), named]
+    classes = int(there.sum())
+    recall = (y * right[:, None]).sum(axis=0)[there] / y.sum(axis=0)[there]
+    return float(recall.mean() - 1 / classes) / (1 - 1 / classes) if classes > 1 else 0.0
+
+
+# ---- one readout for all slots ----------------------------------------------------------------------------
+
+
+class _Readout:
+    """A ridge from any slot to its object's latents, fitted in turns with the matching of slots to objects."""
+
+    def __init__(
+        self, smooth: Slots, linear: Slots, targets: Objects, fit: np.ndarray, random: np.random.Generator
+    ) -> None:
+        self.smooth, self.linear, self.targets, self.fit, self.random = smooth, linear, targets, fit, random
+
+    def settled(self, allowed: Allowed) -> tuple[Objects, Matching]:
+        """The best readout's guess for every object, 0 without a slot, and the slots it is read from."""
+        smooth, linear, targets, here = (
+            self.smooth[self.fit],
+            self.linear[self.fit],
+            self.targets[self.fit],
+            allowed[self.fit],
+        )
+        starts = [_uniform(smooth, targets, here)]
+        for _ in range(RANDOM_STARTS):
+            drawn = _matched(self.random.random(here.shape), here)
+            starts.append(_alternated(linear, targets, here, drawn)[0])
+        ends = [_alternated(smooth, targets, here, start) for start in starts]
+        _, weights, _ = min(ends, key=lambda end: end[2])
+        guesses = self.smooth @ weights
+        matching = _matched(_errors(guesses, self.targets), allowed)
+        read = np.take_along_axis(guesses, np.maximum(matching, 0)[:, :, None], axis=1)
+        return np.where(matching[:, :, None] >= 0, read, 0.0), matching
+
+
+def _alternated(
+    features: Slots, targets: Objects, allowed: Allowed, matching: Matching
+) -> tuple[Matching, np.ndarray, float]:
+    """Readout and matching in turns, until the matching stays; the readout's weights and its mean error."""
+    weights, error = np.zeros((features.shape[2], targets.shape[2])), float("inf")
+    for _ in range(MOST_TURNS):
+        image, k = np.nonzero(matching >= 0)
+        weights = _ridge(features[image, matching[image, k]], targets[image, k])
+        errors = _errors(features @ weights, targets)
+        before, matching = matching, _matched(errors, allowed)
+        image, k = np.nonzero(matching >= 0)
+        error = float(errors[image, matching[image, k], k].sum())
+        if np.array_equal(before, matching):
+            break
+    return matching, weights, error
+
+
+def _uniform(features: Slots, targets: Objects, allowed: Allowed) -> Matching:
+    """The matching by the readout of a slot's mean object, enlarged by the number of objects in that mean."""
+    counts = allowed.sum(axis=2)
+    means = allowed @ targets / np.maximum(counts, 1)[:, :, None]
+    used = counts > 0
+    guesses = features @ _ridge(features[used], means[used])
+    return _matched(_errors(counts[:, :, None] * guesses, targets), allowed)
+
+
+def _ridge(features: Float[np.ndarray, "row feature"], targets: Float[np.ndarray, "row column"]) -> np.ndarray:
+    """Weights of least squares with α = 1."""
+    from scipy.linalg import solve
+
+    gram = features.T @ features + np.eye(features.shape[1])
+    return solve(gram, features.T @ targets, assume_a="pos")
+
+
+def _errors(guesses: Slots, targets: Objects) -> Float[np.ndarray, "image slot object"]:
+    """Squared distances of every guess to every object of its image."""
+    cross = guesses @ targets.transpose(0, 2, 1)
+    return (guesses**2).sum(axis=2)[:, :, None] + (targets**2).sum(axis=2)[:, None] - 2 * cross
+
+
+def _matched(errors: Float[np.ndarray, "image slot object"], allowed: Allowed) -> Matching:
+    """The slot of every object at the least error of an image, among those allowed; −1: none."""
+    from scipy.optimize import linear_sum_assignment
+
+    costs = np.where(allowed, errors, FORBIDDEN)
+    matching = np.full((len(errors), errors.shape[2]), -1)
+    for image, cost in enumerate(costs):
+        slot, k = linear_sum_assignment(cost)
+        matching[image, k] = np.where(cost[slot, k] < FORBIDDEN, slot, -1)
+    return matching
+
+
+def _features(slots: Slots, fit: np.ndarray, rng: np.random.Generator) -> tuple[Slots, Slots]:
+    """Nyström features of the kernel of standardised slots, and the slots themselves with a constant."""
+    pooled = slots[fit].reshape(-1, slots.shape[2])
+    varies = np.ptp(pooled, axis=0) > 0
+    x = np.where(varies, (slots - pooled.mean(axis=0)) / np.where(varies, pooled.std(axis=0), 1), 0.0)
+    marks = x[fit].reshape(len(pooled), -1)[np.sort(rng.permutation(len(pooled))[:LANDMARKS])]
+    sizes, vectors = np.linalg.eigh(_kernel(marks, marks))
+    kept = sizes > 1e-10 * sizes[-1]
+    flat = _kernel(x.reshape(-1, x.shape[2]), marks) @ (vectors[:, kept] / np.sqrt(sizes[kept]))
+    return flat.reshape(*x.shape[:2], -1), np.concatenate([x, np.ones((*x.shape[:2], 1))], axis=2)
+
+
+def _kernel(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    from scipy.spatial.distance import cdist
+
+    return np.exp(-cdist(x, y, "sqeuclidean") / x.shape[1])
+
+
+# ---- input ------------------------------------------------------------------------------------------------
+
+
+def _cube(x: Any, name: str) -> np.ndarray:
+    """An array of three axes."""
+    try:
+        array = x.detach().cpu().double().numpy() if hasattr(x, "detach") else np.asarray(x)
+    except ValueError as error:
+        raise checks.InputError(
+            f"{name} must be a rectangular array of numbers. Got rows of unequal length."
+        ) from error
+    must = f"{name} must have three axes, (image, {name[:-1]}, dim)."
+    checks.require(array.ndim == 3, must, f"shape {array.shape}")
+    return array
+
+
+def _finite(cube: np.ndarray, name: str) -> np.ndarray:
+    flat = cube.reshape(len(cube), cube.shape[1] * cube.shape[2])
+    return checks.table(flat, name, min_rows=10).astype(np.float64).reshape(cube.shape)
+
+
+def _present(present: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Which objects an image has; all by default."""
+    if present is None:
+        return np.ones(shape, dtype=bool)
+    there = np.asarray(present.detach().cpu() if hasattr(present, "detach") else present)
+    must, given = f"present must be boolean, of the shape {shape} of objects.", f"{there.dtype} of shape {there.shape}"
+    checks.require(there.dtype == bool and there.shape == shape, must, given)
+    seen = int(there.any(axis=1).sum())
+    checks.require(seen >= 10, "present must name an object in at least 10 images.", f"{seen}")
+    return there
+
+
+def _coded(objects: Objects, there: np.ndarray, factors: Factors) -> tuple[Objects, _Layout]:
+    """Objects with a column for every class of a discrete latent, NaN where absent; and whose columns are whose."""
+    blocks = []
+    for j, discrete in enumerate(factors.discrete):
+        values = objects[:, :, j]
+        levels = np.unique(values[there])
+        blocks.append((values[:, :, None] == levels).astype(np.float64) if discrete else values[:, :, None])
+    ends = np.cumsum([block.shape[2] for block in blocks]).tolist()
+    parts = tuple(slice(end - block.shape[2], end) for end, block in zip(ends, blocks, strict=True))
+    coded = np.where(there[:, :, None], np.concatenate(blocks, axis=2), np.nan)
+    return coded, _Layout(parts, factors.discrete)
+
+
+def _true_slots(objects: Objects, n_slots: int, seed: int) -> Slots:
+    """The objects themselves as slots, in another order in every image; absent and further ones are the mean."""
+    there = ~np.isnan(objects[:, :, 0])
+    mean = objects[there].mean(axis=0)
+    further = np.broadcast_to(mean, (len(objects), max(0, n_slots - there.shape[1]), len(mean)))
+    filled = np.concatenate([np.where(there[:, :, None], objects, mean), further], axis=1)
+    order = seeds.numpy_generator(seed, "order of true slots").random(filled.shape[:2]).argsort(axis=1)
+    return np.take_along_axis(filled, order[:, :, None], axis=1)
