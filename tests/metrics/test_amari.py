@@ -66,7 +66,8 @@ def test_the_record_says_that_less_is_better_and_what_a_random_rotation_gets():
     assert (claim.range, claim.best, found.ceiling, found.score) == ((0, 1), 0, 0, 0)
     assert found.forgives == Ambiguity("permutation+scaling")
     turns = [np.linalg.qr(rng.normal(size=(5, 5)))[0] for _ in range(300)]
-    assert found.chance == pytest.approx(np.mean([amari_distance(Q, np.eye(5), shuffles=0).score for Q in turns]), abs=0.02)
+    by_turns = np.mean([amari_distance(Q, np.eye(5), shuffles=0).score for Q in turns])
+    assert found.chance == pytest.approx(by_turns, abs=0.02)
     assert amari_distance(np.eye(5), np.eye(5), shuffles=0).chance is None
     assert amari_distance(np.eye(5), np.eye(5), seed=1).chance != amari_distance(np.eye(5), np.eye(5), seed=2).chance
     assert amari_distance(torch.eye(3), torch.eye(3)).score == 0

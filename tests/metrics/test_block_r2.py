@@ -112,6 +112,16 @@ def test_blocks_are_matched_one_to_one_and_the_unmatched_score_zero():
     assert (alone.score, alone.leakage) == (pytest.approx(1), 0)
 
 
+def test_leakage_is_the_best_other_learned_block_even_below_zero():
+    rng = np.random.default_rng(1)
+    z = rng.normal(size=(40, 4))
+    found = block_r2(z, np.hstack([z, rng.normal(size=(40, 2))]), 2, learned_blocks=3)
+    assert found.partner.tolist() == [0, 1, -1]
+    others = [max(found.matrix[i, j] for i in range(3) if i != j) for j in range(2)]
+    assert found.leakage == pytest.approx(np.mean(others))
+    assert found.leakage < 0
+
+
 def test_only_the_kernel_reads_a_bent_block():
     z = np.random.default_rng(0).normal(size=(800, 4))
     bent = np.c_[z[:, 0] + z[:, 1] ** 2, z[:, 1], z[:, 2:]]

@@ -169,8 +169,8 @@ def test_forbidden_pairs_stay_unmatched() -> None:
 
 def test_the_first_matching_undoes_the_shrinkage_of_a_mean_object() -> None:
     rng = np.random.default_rng(0)
-    z = rng.normal(size=(400, 3, 4))
-    slots = np.concatenate([z, 0.3 * rng.normal(size=(400, 2, 4))], axis=1)
+    z = rng.normal(size=(400, 3, 1))
+    slots = np.concatenate([z, 0.3 * rng.normal(size=(400, 2, 1))], axis=1)
     found = pictures._uniform(slots, z, np.ones((400, 5, 3), dtype=bool))
     assert (found == np.arange(3)).mean() > 0.95
 

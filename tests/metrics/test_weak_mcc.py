@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.cross_decomposition import CCA
 
+from noumena import seeds
 from noumena.ambiguity import Ambiguity
 from noumena.checks import InputError
 from noumena.metrics import mcc, weak_mcc
@@ -124,10 +125,16 @@ def test_chance_is_the_mean_score_of_shuffled_rows():
     assert weak_mcc(z, z_hat, seed=1).chance == weak_mcc(z, z_hat, seed=1).chance
 
 
-def test_both_halves_are_shuffled_for_the_chance():
-    """Where directions fitted on shuffled rows met rows in order, or the other way round, copies would not score 0."""
-    z = latents(4000, 1)
-    assert weak_mcc(z, z).chance < 0.05
+def test_rows_are_shuffled_within_each_half_for_the_chance():
+    z, z_hat = related(61)
+    order = seeds.numpy_generator(3, "rows of weak mcc").permutation(61)
+    rng, scores = seeds.numpy_generator(3, "chance of weak mcc"), []
+    for _ in range(4):
+        shuffled = z_hat.copy()
+        for half in (order[:30], order[30:]):
+            shuffled[half] = z_hat[half][rng.permutation(len(half))]
+        scores.append(weak_mcc(z, shuffled, shuffles=0, seed=3).score)
+    assert weak_mcc(z, z_hat, shuffles=4, seed=3).chance == pytest.approx(np.mean(scores), abs=1e-9)
 
 
 def test_large_tables_take_fewer_shuffles(monkeypatch):

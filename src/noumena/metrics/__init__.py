@@ -8,7 +8,7 @@ Three measures of representations and decoders live further down the house and a
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from noumena.metrics.blocks import BlockRegression, block_r2
 from noumena.metrics.canonical import CanonicalCorrelation, weak_mcc
@@ -16,6 +16,7 @@ from noumena.metrics.causal import GraphDistance, causal_graph, cpdag, graph_dis
 from noumena.metrics.correlation import Correlation, mcc
 from noumena.metrics.disentanglement import DCI, dci
 from noumena.metrics.factors import Factors, factors_of
+from noumena.metrics.fixed import FixedFactors, fixed_factors
 from noumena.metrics.gaps import MutualInformationGap, SeparatedAttributePredictability, mig, sap
 from noumena.metrics.graphs import StructureDistance, structure_distance
 from noumena.metrics.importance import Concentration, Sparsity, concentration, hoyer
@@ -32,11 +33,6 @@ from noumena.metrics.slots import SlotIdentifiability, sis
 from noumena.metrics.stability import Agreement, agreement
 from noumena.metrics.votes import FactorVAEScore, factor_vae_score
 
-if TYPE_CHECKING:
-    from noumena.audits.pairs import alignment_errors
-    from noumena.guarantees.agreement import efficiency as ica_efficiency
-    from noumena.guarantees.lipschitz import bi_lipschitz
-
 _ELSEWHERE = {
     "alignment_errors": ("audits.pairs", "alignment_errors"),
     "ica_efficiency": ("guarantees.agreement", "efficiency"),
@@ -51,6 +47,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'noumena.metrics' has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_ELSEWHERE])
+
+
 __all__ = [
     "DCI",
     "AffineDistance",
@@ -63,6 +63,7 @@ __all__ = [
     "Correlation",
     "FactorVAEScore",
     "Factors",
+    "FixedFactors",
     "GraphDistance",
     "ImageSlotIdentifiability",
     "InfoMEC",
@@ -79,9 +80,7 @@ __all__ = [
     "StructureDistance",
     "affine_distance",
     "agreement",
-    "alignment_errors",
     "amari_distance",
-    "bi_lipschitz",
     "block_r2",
     "causal_graph",
     "concentration",
@@ -89,9 +88,9 @@ __all__ = [
     "dci",
     "factor_vae_score",
     "factors_of",
+    "fixed_factors",
     "graph_distance",
     "hoyer",
-    "ica_efficiency",
     "image_sis",
     "infomec",
     "information_matrix",
