@@ -128,6 +128,7 @@ def test_only_the_kernel_reads_a_bent_block():
     linear, kernel = (block_r2(z, bent, 2, learned_blocks=2, regressor=kind) for kind in ("linear", "kernel"))
     assert linear.score < 0.9 < 0.95 < kernel.score
     assert kernel.forgives == Ambiguity("block-wise", ((0, 1), (2, 3)))
+    assert linear.forgives == Ambiguity("permutation+scaling")
 
 
 # ---- what stands beside --------------------------------------------------------------------------------------
@@ -173,7 +174,7 @@ def test_the_record_says_what_its_numbers_support(learned, word):
     assert (score.best, leakage.best) == (1, 0)
     assert [number.claim.title for number in found.numbers] == ["Block R²", "Block R², other blocks"]
     assert found.numbers[1].chance == found.chance.leakage
-    assert found.to_dict()["forgives"] == "block-wise {z1 z2 | z3 | z4 z5 z6}"
+    assert found.to_dict()["forgives"] == "permutation+scaling"
 
 
 def test_wrong_settings_are_refused_and_tensors_taken():

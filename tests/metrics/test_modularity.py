@@ -17,9 +17,9 @@ from sklearn.metrics import mutual_info_score, roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from noumena.checks import InputError
+from noumena.metrics.explicitness import Both, areas, modularity, one_factor
 from noumena.metrics.factors import factors_of
 from noumena.metrics.gaps import sample
-from noumena.metrics.modularity import Both, areas, modularity, one_factor
 from noumena.metrics.record import Record
 
 KINDS = pytest.mark.parametrize("discrete", [True, False], ids=["discrete", "continuous"])

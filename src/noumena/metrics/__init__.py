@@ -15,6 +15,7 @@ from noumena.metrics.canonical import CanonicalCorrelation, weak_mcc
 from noumena.metrics.causal import GraphDistance, causal_graph, cpdag, graph_distance
 from noumena.metrics.correlation import Correlation, mcc
 from noumena.metrics.disentanglement import DCI, dci
+from noumena.metrics.explicitness import Modularity, modularity
 from noumena.metrics.factors import Factors, factors_of
 from noumena.metrics.fixed import FixedFactors, fixed_factors
 from noumena.metrics.gaps import MutualInformationGap, SeparatedAttributePredictability, mig, sap
@@ -23,7 +24,6 @@ from noumena.metrics.importance import Concentration, Sparsity, concentration, h
 from noumena.metrics.information import InfoMEC, infomec
 from noumena.metrics.mixings import AmariDistance, amari_distance
 from noumena.metrics.mixtures import AffineDistance, affine_distance
-from noumena.metrics.modularity import Modularity, modularity
 from noumena.metrics.neighbours import information_matrix, mutual_information
 from noumena.metrics.pictures import ImageSlotIdentifiability, image_sis
 from noumena.metrics.record import Claim, Interval, Number, Record

@@ -126,11 +126,19 @@ def block_r2(
             method=method,
             shuffles=drawn,
             chance=chance,
-            forgives=Ambiguity("block-wise", tuple(tuple(range(p.start, p.stop)) for p in _parts(true))),
+            forgives=_forgiven(true, regressor),
         )
 
     found = surrounded(measure, z, z_hat, bootstrap=bootstrap, seed=seed)
     return replace(found, ceiling=measure(z, z, None if learned is None else true).value) if ceiling else found
+
+
+def _forgiven(true: Sizes, regressor: str) -> Ambiguity:
+    """Maps within blocks for the kernel; of those the linear regression forgives only affine ones, and among the named
+    groups it contains permutation with scaling."""
+    if regressor == "linear":
+        return Ambiguity("permutation+scaling")
+    return Ambiguity("block-wise", tuple(tuple(range(p.start, p.stop)) for p in _parts(true)))
 
 
 def _matrices(

@@ -34,7 +34,6 @@ from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
 from noumena.metrics import factors
 from noumena.metrics.neighbours import SLACK, information_matrix, shares
-from noumena.metrics.neighbours import mutual_information as mutual_information
 from noumena.metrics.record import Claim, Record, surrounded
 
 HELD_OUT = 0.2

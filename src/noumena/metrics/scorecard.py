@@ -23,10 +23,10 @@ from noumena.metrics.blocks import block_r2
 from noumena.metrics.canonical import weak_mcc
 from noumena.metrics.correlation import mcc
 from noumena.metrics.disentanglement import dci
+from noumena.metrics.explicitness import modularity
 from noumena.metrics.factors import Factors, factors_of
 from noumena.metrics.gaps import mig, sap
 from noumena.metrics.information import infomec
-from noumena.metrics.modularity import modularity
 from noumena.metrics.record import Number, Record
 from noumena.metrics.regression import Regression, r2
 from noumena.metrics.slots import sis

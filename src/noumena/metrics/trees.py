@@ -183,10 +183,10 @@ class Fast:
             if booster.update(fobj=lambda *_: (slopes, ones)):  # noqa: B023
                 break
             found = booster.predict(codes, pred_leaf=True, start_iteration=number, num_iteration=1)
-            leaves = np.asarray(found).reshape(len(codes), k).astype(np.int64)
+            leaves = np.asarray(found).reshape(len(codes), k).astype(np.int64) + 2**DEPTH * np.arange(k)
             curvature = guess * (1 - guess) if classes else np.ones(told.shape)
             steps = newton_steps(leaves[fit], residual, curvature) * ((k - 1) / k if k > 1 else 1)
-            scores += RATE * steps[leaves, np.arange(k)]
+            scores += (RATE * steps).take(leaves)
         return booster.feature_importance("gain").astype(np.float64), scores[judge]
 
 
@@ -266,23 +266,25 @@ def chances(scores: Float[np.ndarray, "batch tree"]) -> Float[np.ndarray, "batch
     >>> chances(np.array([[0.0]])).tolist(), chances(np.log([[1.0, 1, 2]])).round(6).tolist()
     ([[0.5]], [[0.25, 0.25, 0.5]])
     """
-    from scipy.special import expit, softmax
+    from scipy.special import expit
 
-    return expit(scores) if scores.shape[1] == 1 else softmax(scores, axis=1)
+    if scores.shape[1] == 1:
+        return expit(scores)
+    raised = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return raised / raised.sum(axis=1, keepdims=True)
 
 
 def newton_steps(
     leaves: Int[np.ndarray, "batch tree"],
     residual: Float[np.ndarray, "batch tree"],
     curvature: Float[np.ndarray, "batch tree"],
-) -> Float[np.ndarray, "leaf tree"]:
-    """Σ residual / Σ curvature in every leaf of every tree; 0 where a leaf is empty or flat.
+) -> Float[np.ndarray, " leaf"]:
+    """Σ residual / Σ curvature in every leaf, numbered through all trees; 0 where a leaf is empty or flat.
 
-    >>> newton_steps(np.array([[0], [0], [2]]), np.array([[1.0], [2], [1]]), np.array([[1.0], [0.5], [0.25]]))[:3, 0]
+    >>> newton_steps(np.array([[0], [0], [2]]), np.array([[1.0], [2], [1]]), np.array([[1.0], [0.5], [0.25]]))[:3]
     array([2., 0., 4.])
     """
-    size, k = 2**DEPTH, leaves.shape[1]
-    places = (leaves + size * np.arange(k)).ravel()
-    up = np.bincount(places, residual.ravel(), size * k)
-    down = np.bincount(places, curvature.ravel(), size * k)
-    return np.divide(up, down, out=np.zeros(size * k), where=down > FLAT).reshape(k, size).T
+    size = 2**DEPTH * leaves.shape[1]
+    up = np.bincount(leaves.ravel(), residual.ravel(), size)
+    down = np.bincount(leaves.ravel(), curvature.ravel(), size)
+    return np.divide(up, down, out=np.zeros(size), where=down > FLAT)
