@@ -144,6 +144,12 @@ def test_halves_of_the_rows_give_uncertainties() -> None:
     assert "±" in str(found)
 
 
+def test_shuffles_are_passed_on() -> None:
+    noise = np.random.default_rng(4).normal(size=Z.shape)
+    assert score(Z, noise, metrics="mcc", shuffles=0)["mcc"].chance is None
+    assert score(Z, noise, metrics="mcc", shuffles=3)["mcc"].shuffles == 3
+
+
 def test_progress_names_each_score() -> None:
     said: list[str] = []
     score(Z, Z, metrics=["mcc", "r2"], progress=said.append)
@@ -159,6 +165,7 @@ def test_progress_names_each_score() -> None:
         ({"z_hat": Z[:, 0]}, "two axes"),
         ({"z": Z[:, 0]}, "two axes"),
         ({"rows": 5}, "rows must be a whole number of at least 10"),
+        ({"shuffles": -1}, "shuffles must be a whole number"),
         ({"bootstrap": 3}, "at least 10 halves"),
         ({"discrete": "colour"}, "names of columns"),
         ({"slots": (2, 2), "metrics": "sis"}, "add up to 3"),

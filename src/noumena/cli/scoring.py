@@ -22,6 +22,9 @@ def score(
     ] = None,
     metrics: Annotated[str, typer.Option(help="Names of scores with commas, or all.")] = "all",
     slots: Annotated[str | None, typer.Option(help="Sizes of groups of true latents, with commas.")] = None,
+    shuffles: Annotated[
+        int | None, typer.Option(help="Shuffles of the rows for chance; each score's own number by default.")
+    ] = None,
     bootstrap: Annotated[int, typer.Option(help="Halves of the rows for uncertainties; 0 for none.")] = 0,
     ceiling: Annotated[bool, typer.Option("--ceiling/--no-ceiling", help="Also score the truth itself.")] = True,
     rows: Annotated[int, typer.Option(help="Most rows to look at; 0 for all.")] = 10_000,
@@ -49,8 +52,8 @@ def score(
     wanted: Any = "all" if metrics == "all" else [name.strip() for name in metrics.split(",") if name.strip()]
     with claimed(out, force=force):
         card = scored(
-            factors, latents, metrics=wanted, discrete=_listed(discrete), slots=_sizes(slots), ceiling=ceiling,
-            bootstrap=bootstrap, rows=rows or None, seed=seed,
+            factors, latents, metrics=wanted, discrete=_listed(discrete), slots=_sizes(slots), shuffles=shuffles,
+            ceiling=ceiling, bootstrap=bootstrap, rows=rows or None, seed=seed,
             progress=say if sys.stderr.isatty() and not as_json else None,
         )  # fmt: skip
     if out is not None:

@@ -155,6 +155,7 @@ def score(
     metrics: str | Iterable[str] = "all",
     discrete: Any = None,
     slots: Any = None,
+    shuffles: int | None = None,
     ceiling: bool = True,
     bootstrap: int = 0,
     rows: int | None = ROWS,
@@ -165,8 +166,9 @@ def score(
 
     ``z`` may be a data frame and may hold names; ``discrete`` says which factors are (detected by default). ``slots``
     are sizes of groups of true latents, for ``sis`` and ``block_r2`` (each latent alone by default). At most ``rows``
-    rows are looked at, drawn at random (None: all). ``ceiling`` scores the truth itself beside, ``bootstrap`` halves of
-    the rows give uncertainties. Under ``"all"`` a score that cannot be had is refused in a sentence, not raised.
+    rows are looked at, drawn at random (None: all). ``shuffles`` of the rows give the chance (None: each score has its
+    own number), ``ceiling`` scores the truth itself beside, ``bootstrap`` halves of the rows give uncertainties. Under
+    ``"all"`` a score that cannot be had is refused in a sentence, not raised.
 
     >>> z = np.random.default_rng(0).normal(size=(300, 2))
     >>> card = score(z, -z[:, ::-1], metrics=["mcc", "r2"])
@@ -181,7 +183,8 @@ def score(
     z_hat = checks.table(z_hat, "z_hat", min_rows=10)
     checks.same_batch(factors.values, z_hat)
     factors, z_hat, notes = _thinned(factors, z_hat, rows, seed)
-    beside = {"ceiling": ceiling, "bootstrap": bootstrap, "seed": seed}
+    beside: dict[str, Any] = {"ceiling": ceiling, "bootstrap": bootstrap, "seed": seed}
+    beside |= {} if shuffles is None else {"shuffles": checks.count(shuffles, "shuffles", minimum=0)}
     asked = _asked(factors, z_hat, slots, beside)
     left_out = [factors.names[j] for j in factors.nominal]
     if left_out and any(name in OF_QUANTITIES for name in wanted):
