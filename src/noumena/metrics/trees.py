@@ -172,21 +172,22 @@ class Fast:
         d, k = codes.shape[1], told.shape[1]
         orders = seeds.numpy_generator(self.seed, "ties of trees")
         booster = Booster(_SETTINGS | {"num_class": k, "bin_construct_sample_cnt": len(fit)}, table)
-        scores = np.tile(start, (len(codes), 1))
+        scores, told = np.asfortranarray(np.tile(start, (len(codes), 1))), np.asfortranarray(told)  # long axis inside
         ones, order = np.ones(told.size, np.float32), np.arange(d)
         for number in range(ROUNDS):
             order = orders.permutation(d) if number % 2 == 0 else d - 1 - order
             booster.reset_parameter({"feature_contri": (1 + NUDGE * order).tolist()})
-            guess = chances(scores[fit]) if classes else scores[fit]
+            seen = scores.T.take(fit, axis=1).T
+            guess = chances(seen) if classes else seen
             residual = told - guess
             slopes = -residual.ravel(order="F").astype(np.float32)
             if booster.update(fobj=lambda *_: (slopes, ones)):  # noqa: B023
                 break
             found = booster.predict(codes, pred_leaf=True, start_iteration=number, num_iteration=1)
-            leaves = np.asarray(found).reshape(len(codes), k).astype(np.int64) + 2**DEPTH * np.arange(k)
+            leaves = np.asarray(found).reshape(len(codes), k).astype(np.int64, order="F") + 2**DEPTH * np.arange(k)
             curvature = guess * (1 - guess) if classes else np.ones(told.shape)
-            steps = newton_steps(leaves[fit], residual, curvature) * ((k - 1) / k if k > 1 else 1)
-            scores += (RATE * steps).take(leaves)
+            steps = newton_steps(leaves.T.take(fit, axis=1).T, residual, curvature) * ((k - 1) / k if k > 1 else 1)
+            scores += (RATE * steps).take(leaves.T).T
         return booster.feature_importance("gain").astype(np.float64), scores[judge]
 
 
@@ -285,6 +286,7 @@ def newton_steps(
     array([2., 0., 4.])
     """
     size = 2**DEPTH * leaves.shape[1]
-    up = np.bincount(leaves.ravel(), residual.ravel(), size)
-    down = np.bincount(leaves.ravel(), curvature.ravel(), size)
+    places = leaves.ravel(order="F")
+    up = np.bincount(places, residual.ravel(order="F"), size)
+    down = np.bincount(places, curvature.ravel(order="F"), size)
     return np.divide(up, down, out=np.zeros(size), where=down > FLAT)
