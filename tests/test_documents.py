@@ -68,9 +68,28 @@ def test_the_studies_page_shows_what_the_rows_say():
 
     from noumena.studies.rows import read
 
-    page = (ROOT / "docs" / "studies.md").read_text()
+    page = "".join((ROOT / "docs" / name).read_text() for name in ("studies.md", "metrics.md"))
     files = re.findall(r"`results/([\w/]+)/rows\.csv`\n\n```text\n(.*?)\n```", page, flags=re.DOTALL)
-    assert len(files) >= 6
+    assert len(files) >= 7
+    assert "scores/known" in dict(files)
     for name, shown in files:
         study = import_module(f"noumena.studies.{name.replace('/', '.')}")
         assert shown == study.compare(read(ROOT / "results" / name / "rows.csv")), name
+
+
+def test_the_page_of_scores_says_what_the_records_declare():
+    import numpy as np
+
+    import noumena as nm
+
+    z = np.random.default_rng(0).uniform(-1, 1, size=(60, 2))
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    rows = [
+        line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ") and line.count("|") == 6
+    ]
+    declared = {row[0].removesuffix(" (best 0)"): (row[2], row[4], "(best 0)" in row[0]) for row in rows}
+    assert len(declared) >= 28
+    for number in nm.score(z, z, ceiling=False).numbers:
+        claim = number.claim
+        group = str(claim.forgives).split(" {")[0]
+        assert declared[claim.title] == (group, claim.supports, claim.best == 0), claim.title

@@ -99,3 +99,12 @@ def test_the_record_names_what_it_supports() -> None:
     found = structure_distance(Structure([[1]]), Structure([[1]]))
     assert str(found) == "Structure F1 1.00 (chance 1.00, ceiling 1.00); forgives permutation"
     assert "nothing about the latents' values" in found.to_dict()["supports"]["Structure F1"]
+
+
+def test_arrays_are_structures_too() -> None:
+    truth, learned = np.array([[1, 0], [1, 1], [0, 1]]), np.array([[0, 1], [1, 1], [1, 1]])
+    found = structure_distance(truth, learned)
+    assert (found.missing, found.extra) == (0, 1)
+    assert found.to_dict() == structure_distance(Structure(truth), Structure(learned)).to_dict()
+    with pytest.raises(InputError):
+        structure_distance(truth, np.array([[0.5, 1], [1, 1], [1, 1]]))

@@ -349,7 +349,7 @@ def test_the_record_is_plain_and_says_what_it_supports() -> None:
     assert content["votes"] == found.votes.tolist()
     assert content["forgives"] == "permutation+scaling"
     assert content["range"] == {"FactorVAE score": [0.0, 1.0]}
-    assert content["supports"]["FactorVAE score"].startswith("A high value supports")
+    assert content["supports"]["FactorVAE score"].startswith("Each factor has a latent")
     assert str(found).startswith("FactorVAE score 1.00 ± 0.00 (chance 0.")
 
 

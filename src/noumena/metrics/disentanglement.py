@@ -82,16 +82,16 @@ class DCI(Record):
 
 
 _ONE_FACTOR = (
-    "A high value supports that each latent the trees look at tells of one factor; "
-    "not that a factor sits in one latent, nor that the factors can be read off well."
+    "Each latent the trees look at tells of one factor; "
+    "whether a factor sits in one latent, or can be read off well, is not tested."
 )
 _ONE_LATENT = (
-    "A high value supports that the trees read each factor off one latent; "
-    "not that this latent tells of nothing else, nor that it tells the factor well."
+    "The trees read each factor off one latent; "
+    "whether this latent tells of nothing else, or tells the factor well, is not tested."
 )
 _READABLE = (
-    "A high value supports that all latents together predict the factors on the rows judged; "
-    "not that any latent stands for one factor, since entangled latents predict as well."
+    "All latents together predict the factors on the rows judged; "
+    "whether any latent stands for one factor is not tested, since entangled latents predict as well."
 )
 
 

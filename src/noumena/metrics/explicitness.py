@@ -78,11 +78,11 @@ class Modularity(Record):
         """What the two scores are and support."""
         alone = Ambiguity("element-wise" if self.estimator == "neighbours" else "permutation+scaling")
         one_factor = (
-            "A high value, far above chance, supports that each learned latent knows one factor only; it does not say "
+            "Far above chance: each learned latent knows one factor only; it does not say "
             "that all factors are known, and latents of noise count as much as others."
         )
         readable = (
-            "A high value supports that every factor can be read off all learned latents together by a linear "
+            "Every factor can be read off all learned latents together by a linear "
             "predictor; it says nothing about which latent knows what."
         )
         return (

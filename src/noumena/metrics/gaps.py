@@ -73,7 +73,7 @@ class MutualInformationGap(Gap):
     def claims(self) -> tuple[Claim, ...]:
         """What the score is and supports."""
         supports = (
-            "A high value supports that each factor is known to one learned latent and to no second one; it "
+            "Each factor is known to one learned latent and to no second one; it "
             "does not say that a latent knows one factor only, and a factor held by two latents scores 0."
         )
         return (Claim("score", "MIG", (0.0, 1.0), self.forgives, supports),)
@@ -90,7 +90,7 @@ class SeparatedAttributePredictability(Gap):
     def claims(self) -> tuple[Claim, ...]:
         """What the score is and supports."""
         supports = (
-            "A high value supports that each factor can be read off one learned latent by a line or by linear "
+            "Each factor can be read off one learned latent by a line or by linear "
             "classes, and off no second one; a low value may be the line's fault: see the ceiling, which discrete "
             "factors with ordered values keep far below 1."
         )

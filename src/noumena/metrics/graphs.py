@@ -8,6 +8,7 @@ scores with its observations shuffled: as dense as before, it knows nothing. The
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -37,22 +38,22 @@ class StructureDistance(Record):
     def claims(self) -> tuple[Claim, ...]:
         """F1 of the dependencies."""
         supports = (
-            "A high value says that each latent has the right observations, whatever the order of latents; "
+            "Each latent has the right observations, whatever the order of latents; "
             "it says nothing about the latents' values."
         )
         return (Claim("score", "Structure F1", (0.0, 1.0), self.forgives, supports),)
 
 
-def structure_distance(
-    truth: Structure, learned: Structure, *, shuffles: int = SHUFFLES, seed: int = 0
-) -> StructureDistance:
+def structure_distance(truth: Any, learned: Any, *, shuffles: int = SHUFFLES, seed: int = 0) -> StructureDistance:
     """Match the learned columns to the true ones by overlap, then count missing and extra dependencies.
 
-    ``shuffles`` copies of the learned structure with shuffled observations give the chance (0: not measured).
+    Both are a ``Structure``, or what makes one: an array (observed, latent) of 0 and 1. ``shuffles`` copies of the
+    learned structure with shuffled observations give the chance (0: not measured).
 
-    >>> structure_distance(Structure([[1, 0], [1, 1]]), Structure([[1, 1], [1, 1]])).extra
+    >>> structure_distance([[1, 0], [1, 1]], [[1, 1], [1, 1]]).extra
     1
     """
+    truth, learned = (s if isinstance(s, Structure) else Structure(s) for s in (truth, learned))
     m = truth.match(learned)
     shuffles = checks.count(shuffles, "shuffles", minimum=0)
     rng = seeds.numpy_generator(seed, "shuffled observations")

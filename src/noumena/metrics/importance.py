@@ -30,7 +30,7 @@ class Sparsity(Record):
     def claims(self) -> tuple[Claim, ...]:
         """The sparsity of use."""
         supports = (
-            "A high value says that a predictor used few features; it does not say that they are the right ones, "
+            "A predictor used few features; it does not say that they are the right ones, "
             "and copies of a feature share its use."
         )
         return (Claim("score", "Hoyer sparsity", (0.0, 1.0), self.forgives, supports),)

@@ -78,7 +78,7 @@ class ImageSlotIdentifiability(Record):
     def claims(self) -> tuple[Claim, ...]:
         """What slots know of their own object minus what they know of another, over the same of the truth."""
         supports = (
-            "A high value says that in every image each object has a slot of its own that tells its latents as well "
+            "In every image each object has a slot of its own that tells its latents as well "
             "as they can be told, and no other slot's; what happens inside a slot is not judged."
         )
         return (Claim("score", "Image SIS", (-1.0, 1.0), self.forgives, supports),)

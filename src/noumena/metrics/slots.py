@@ -49,7 +49,7 @@ class SlotIdentifiability(Record):
     def claims(self) -> tuple[Claim, ...]:
         """What a slot knows of its own minus what it knows of another."""
         supports = (
-            "A high value says that each learned slot tells one true slot and no other; what happens inside a slot is "
+            "Each learned slot tells one true slot and no other; what happens inside a slot is "
             "not judged, and true slots that depend on one another lower the value of the truth itself."
         )
         return (Claim("score", "SIS", (-1.0, 1.0), self.forgives, supports),)

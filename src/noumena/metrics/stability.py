@@ -30,8 +30,7 @@ class Agreement(Record):
     def claims(self) -> tuple[Claim, ...]:
         """The mean over pairs."""
         supports = (
-            "A high value says that another run finds the same latents up to order, sign and scale; "
-            "all runs may still be wrong together."
+            "Another run finds the same latents up to order, sign and scale; all runs may still be wrong together."
         )
         return (Claim("score", "Agreement of models", (0.0, 1.0), self.forgives, supports),)
 

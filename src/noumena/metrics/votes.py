@@ -31,7 +31,7 @@ from noumena.metrics.record import Claim, Record, surrounded
 CHUNK = 2**17
 """Numbers that are looked at together; they fit a processor's cache."""
 SUPPORTS = (
-    "A high value supports that each factor has a latent that it moves more than the other factors do; it does not "
+    "Each factor has a latent that it moves more than the other factors do; it does not "
     "support that the latent holds this factor alone or all of it, as some mixing and noise go unnoticed."
 )
 
