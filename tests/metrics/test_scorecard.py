@@ -103,6 +103,7 @@ def test_names_come_from_data_frames_and_words_are_factors() -> None:
     assert found.factors == ("shape", "size")
     assert found.quantities == ("size",)
     assert found.latents == ("a", "b")
+    assert found.reading.startswith("On these rows every true latent that is no name was found up to order and scale")
     assert found["mcc"].per_latent == pytest.approx([1])
     assert found["infomec"].matrix.shape == (2, 2)
     assert any("left out" in note and "shape" in note for note in found.notes)

@@ -98,7 +98,8 @@ class Scorecard:
         if not self._ladder:
             return "No score was asked for that tells up to what the latents were found."
         if self.up_to is not None:
-            return f"On these rows every true latent was found up to {_WORDS[self.up_to.group]}."
+            every = "every true latent" if self.quantities == self.factors else "every true latent that is no name"
+            return f"On these rows {every} was found up to {_WORDS[self.up_to.group]}."
         most = self._ladder[-1]
         missed = self._missed(most)
         which = "no true latent was" if len(missed) == len(self.quantities) else f"{checks.few(missed)} were not"

@@ -66,7 +66,7 @@ def _numbers(numbers: Sequence[Number]) -> Table:
         spread = None if number.uncertainty is None else number.uncertainty.error
         beside = ("–" if level is None else level for level in (spread, number.chance, number.ceiling))
         low, high = number.claim.range
-        ends = f"{low:g} to {high:g}" if np.isfinite([low, high]).all() else f"up to {high:g}"
+        ends = f"{low:g} to {high:g}".replace("-", "−") if np.isfinite(low) else f"up to {high:g}"
         rows.append((number.claim.title, number.value, *beside, ends, str(number.claim.forgives)))
     header = ("score", "value", "±", "chance", "ceiling", "range", "forgives")
     note = "Chance: learned latents with shuffled rows. Ceiling: the true latents in place of the learned ones."
