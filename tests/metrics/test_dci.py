@@ -240,7 +240,7 @@ def test_what_the_scores_forgive_is_declared() -> None:
     by_name = {claim.field: claim for claim in found.claims}
     assert by_name["disentanglement"].forgives == by_name["completeness"].forgives == Ambiguity("element-wise")
     assert by_name["informativeness"].forgives == Ambiguity("any")
-    assert all(claim.range == (0, 1) and "; not that" in claim.supports for claim in found.claims)
+    assert all(claim.range == (0, 1) and "is not tested" in claim.supports for claim in found.claims)
 
 
 def test_tensors_score_as_arrays_and_the_same_seed_scores_the_same() -> None:

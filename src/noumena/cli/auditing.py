@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 import typer
 
 from noumena.checks import count, require
-from noumena.cli.folders import claimed, write_json
+from noumena.cli.folders import claimed, present
 from noumena.cli.verbs import Force, Json, Seed, say
 
 
@@ -52,12 +51,6 @@ def audit(
         found = audited(
             tables, input=x, groups=labels, held_out=not in_sample, folds=folds, ica=ica, seed=seed, progress=progress
         )
-    if out is not None:
-        from noumena.report import write
-        from noumena.report.audits import audit_page
+    from noumena.report.audits import audit_page
 
-        write_json(found.to_dict(), out / "audit.json")
-        write(audit_page(found), out / "report.html")
-    print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False) if as_json else found)
-    if out is not None and not as_json:
-        print(f"\nThe numbers and their page are in {out}")
+    present(found, audit_page, out, "audit.json", as_json=as_json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -57,3 +57,15 @@ def write_json(content: dict[str, Any], path: Path) -> str:
     path.with_suffix(".json.part").write_text(text)
     path.with_suffix(".json.part").replace(path)
     return text
+
+
+def present(found: Any, page: Callable[[Any], Any], out: Path | None, name: str, *, as_json: bool) -> None:
+    """Print a result in words or as JSON, and write its numbers and its page where a folder was asked for."""
+    if out is not None:
+        from noumena.report import write
+
+        write_json(found.to_dict(), out / name)
+        write(page(found), out / "report.html")
+    print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False) if as_json else found)
+    if out is not None and not as_json:
+        print(f"\nThe numbers and their page are in {out}")

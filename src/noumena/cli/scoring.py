@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from noumena.checks import InputError, count
-from noumena.cli.folders import claimed, write_json
+from noumena.cli.folders import claimed, present
 from noumena.cli.verbs import Force, Json, Seed, say
 
 
@@ -56,15 +55,9 @@ def score(
             ceiling=ceiling, bootstrap=bootstrap, rows=rows or None, seed=seed,
             progress=say if sys.stderr.isatty() and not as_json else None,
         )  # fmt: skip
-    if out is not None:
-        from noumena.report import write
-        from noumena.report.scorecards import scorecard_page
+    from noumena.report.scorecards import scorecard_page
 
-        write_json(card.to_dict(), out / "scores.json")
-        write(scorecard_page(card), out / "report.html")
-    print(json.dumps(card.to_dict(), indent=1, ensure_ascii=False) if as_json else card)
-    if out is not None and not as_json:
-        print(f"\nThe numbers and their page are in {out}")
+    present(card, scorecard_page, out, "scores.json", as_json=as_json)
 
 
 def _listed(discrete: str | None) -> Any:

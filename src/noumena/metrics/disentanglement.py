@@ -120,13 +120,11 @@ def dci(
     factors = factors_of(z, discrete)
     values, z_hat = pair(factors, z_hat)
     kept = factors.varying
-    left_out = [factors.names[j] for j in range(values.shape[1]) if j not in kept]
-    kinds = str(factors) + (f"; constant and left out {checks.few(left_out)}" if left_out else "")
     measure = partial(
         _measured,
         varying=kept,
         discrete=tuple(factors.discrete[j] for j in kept),
-        kinds=kinds,
+        kinds=factors.told,
         trees=trees,
         held_out=held_out,
         seed=seed,

@@ -30,7 +30,7 @@ from jaxtyping import Bool, Float
 from noumena import checks
 from noumena.ambiguity import Ambiguity
 from noumena.metrics.factors import Factors
-from noumena.metrics.gaps import HELD_OUT, ROWS, Estimator, estimator_of, information, sample, standardised, told
+from noumena.metrics.gaps import HELD_OUT, ROWS, Estimator, estimator_of, information, sample, standardised
 from noumena.metrics.record import Claim, Record, surrounded
 
 REGRESSIONS = ("multinomial", "one-vs-rest")
@@ -128,7 +128,7 @@ def modularity(
     """
     how, regression = estimator_of(estimator, neighbours, bins), checks.one_of(regression, "regression", REGRESSIONS)
     truth, z_hat = sample(z, z_hat, discrete=discrete, rows=rows, seed=seed)
-    settings = {"regression": regression, "held_out": held_out, "kinds": told(truth)}
+    settings = {"regression": regression, "held_out": held_out, "kinds": truth.told}
 
     def measure(z: np.ndarray, z_hat: np.ndarray) -> Modularity:
         here = replace(truth, values=z)

@@ -46,6 +46,12 @@ class Factors:
         return replace(self, values=self.values[rows])
 
     @property
+    def told(self) -> str:
+        """The kinds, and the factors that are left out because they are constant."""
+        constant = [name for j, name in enumerate(self.names) if j not in self.varying]
+        return str(self) + (f"; constant and left out {checks.few(constant)}" if constant else "")
+
+    @property
     def varying(self) -> np.ndarray:
         """Which factors take two values or more."""
         return np.flatnonzero(np.ptp(self.values, axis=0) > 0)

@@ -118,12 +118,6 @@ def sample(z: Any, z_hat: Any, *, discrete: Any, rows: int, seed: int) -> tuple[
     return truth.at(order), z_hat[order]
 
 
-def told(truth: Factors) -> str:
-    """The sentence about the kinds of factors, and which were left out."""
-    constant = [truth.names[j] for j in np.flatnonzero(np.ptp(truth.values, axis=0) == 0)]
-    return str(truth) + (f"; constant and left out {checks.few(constant)}" if constant else "")
-
-
 def two_best(
     known: Float[np.ndarray, "factor latent"],
 ) -> tuple[Float[np.ndarray, " factor"], Int[np.ndarray, "factor 2"]]:
@@ -186,7 +180,7 @@ def mig(
     """
     how = estimator_of(estimator, neighbours, bins)
     truth, z_hat = sample(z, z_hat, discrete=discrete, rows=rows, seed=seed)
-    kinds = told(truth)
+    kinds = truth.told
 
     def measure(z: np.ndarray, z_hat: np.ndarray) -> MutualInformationGap:
         here = replace(truth, values=z)
@@ -290,7 +284,7 @@ def sap(
     (1.0, [1.0, 0.0])
     """
     truth, z_hat = sample(z, z_hat, discrete=discrete, rows=rows, seed=seed)
-    kinds = told(truth)
+    kinds = truth.told
     by_units = published and any(truth.discrete)
     forgives = Ambiguity("signed permutation" if by_units else "permutation+scaling")
 

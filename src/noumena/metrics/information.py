@@ -167,9 +167,7 @@ def infomec(
     values, latents = values[order], latents[order]
     span = np.ptp(values, axis=0)
     checks.require(bool(span.any()), "Some source must vary.", f"{values.shape[1]} constant columns of z")
-    constant = checks.few([known.names[j] for j in np.flatnonzero(span == 0)])
-    kinds = f"{known}{f'; constant and left out {constant}' if constant else ''}"
-    protocol = _Protocol(neighbours, prune, held_out and not published, published, known.discrete, kinds)
+    protocol = _Protocol(neighbours, prune, held_out and not published, published, known.discrete, known.told)
     measure = partial(_scored, protocol=protocol)
     values = values / np.where(span > 0, span, 1)
     return surrounded(measure, values, latents, shuffles=shuffles, ceiling=ceiling, bootstrap=bootstrap, seed=seed)
