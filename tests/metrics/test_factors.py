@@ -78,7 +78,7 @@ def test_true_and_false_are_for_all_factors() -> None:
 
 
 @pytest.mark.parametrize(
-    "told", [[True, False], [3], [-1], ["z4"], "shape", 3, 1.5, [], [0.0], {"z1": True}, [[0, 1]], np.ones((3, 3)) > 0]
+    "told", [[True, False], [3], [-1], ["z4"], "shape", 3, 1.5, [0.0], {"z1": True}, [[0, 1]], np.ones((3, 3)) > 0]
 )
 def test_other_declarations_are_refused(told: Any) -> None:
     must = r"discrete must be True or False, one of them for each of 3 factors, or numbers or names of columns\. Got "
@@ -103,8 +103,9 @@ def test_names_become_numbers_in_their_order_and_are_discrete() -> None:
         factors_of(words, [1])
 
 
-def test_names_that_never_repeat_are_discrete_all_the_same() -> None:
-    assert factors_of([[f"picture {k}"] for k in range(12)]).discrete == (True,)
+def test_names_that_never_repeat_are_no_factor() -> None:
+    with pytest.raises(InputError, match=r"Names in column 0 of z must repeat\. Got 12 different ones\."):
+        factors_of([[f"picture {k}"] for k in range(12)])
 
 
 def test_numbers_written_as_words_are_numbers() -> None:

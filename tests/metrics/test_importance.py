@@ -45,7 +45,7 @@ def test_an_unused_feature_makes_use_sparser():
         ([1.0], "at least two features. Got 1"),
         ([0.0, 0.0], "not all zero"),
         ([1.0, -1.0], "at least zero"),
-        ([np.nan, 1.0], "at least zero"),
+        ([np.nan, 1.0], "must be finite"),
     ],
 )
 def test_weights_that_are_no_shares_are_refused(w, words):

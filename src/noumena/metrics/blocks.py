@@ -102,7 +102,7 @@ def block_r2(
     [[-0.0, 1.0], [1.0, -0.0]]
     """
     checks.one_of(regressor, "regressor", REGRESSORS)
-    z, z_hat = factors.pair(z, z_hat, min_rows=10)
+    z, z_hat = map(factors.in_range, factors.pair(z, z_hat))
     true = checks.slots(blocks, z.shape[1])
     learned = None if learned_blocks is None else checks.slots(learned_blocks, z_hat.shape[1])
     shuffles = affordable(shuffles, work(z, z_hat, regressor))

@@ -64,7 +64,7 @@ def weak_mcc(
     >>> round(weak_mcc(z, z @ np.array([[1.0, 2], [3, 4]]) + 1).score, 6)
     1.0
     """
-    z, z_hat = factors.pair(z, z_hat, min_rows=8)
+    z, z_hat = map(factors.in_range, factors.pair(z, z_hat, min_rows=8))
     shuffles = affordable(shuffles, len(z) * z.shape[1] * z_hat.shape[1])
 
     def measure(a: np.ndarray, b: np.ndarray) -> CanonicalCorrelation:  # chance is that of all rows, not of halves

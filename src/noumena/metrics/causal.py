@@ -228,9 +228,12 @@ def _acyclic(edges: np.ndarray) -> bool:
 
 def _permuted(graph: np.ndarray, permutation: Any) -> np.ndarray:
     """A graph in another order; a node without a counterpart has no edges."""
-    order = np.asarray(permutation).astype(int)
-    used = order[order >= 0]
-    known = order.ndim == 1 and len(set(used.tolist())) == len(used) and bool((order < len(graph)).all())
-    checks.require(known, f"permutation must name different nodes among 0 to {len(graph) - 1}, or −1.", order.tolist())
+    order = np.asarray(permutation)
+    whole = order.ndim == 1 and order.dtype.kind in "iu"
+    used = order[order >= 0].tolist() if whole else []
+    known = whole and len(set(used)) == len(used) and bool(((order >= -1) & (order < len(graph))).all())
+    checks.require(
+        known, f"permutation must name different nodes among 0 to {len(graph) - 1}, or −1.", f"{permutation}"
+    )
     there = np.outer(order >= 0, order >= 0)
     return graph[np.ix_(order, order)] & there

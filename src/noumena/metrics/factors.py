@@ -7,7 +7,7 @@ different numbers that occur ten times or more on average; all others are contin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,7 +77,8 @@ def factors_of(z: Any, discrete: Any = None, *, min_rows: int = 10) -> Factors:
     if discrete is None:
         kinds = tuple(j in named or _repeats(column) for j, column in enumerate(values.T))
         return Factors(values, kinds, names, nominal=named)
-    kinds = _declared(discrete, names)
+    numbered = columns is None or all(isinstance(label, str) for label in columns) or list(columns) == list(range(k))
+    kinds = _declared(discrete, names, numbered=numbered)
     for j, column in enumerate(values.T):
         checks.require(kinds[j] or j not in named, f"Factor {names[j]} must be discrete.", "names that are no numbers")
         levels = len(np.unique(column))
@@ -94,6 +95,16 @@ def pair(z: Any, z_hat: Any, *, min_rows: int = 10) -> tuple[np.ndarray, np.ndar
     return z.astype(np.float64, copy=False), z_hat.astype(np.float64, copy=False)
 
 
+def in_range(columns: Float[np.ndarray, "batch latent"]) -> Float[np.ndarray, "batch latent"]:
+    """Columns over powers of two, which is exact, so that their largest numbers lie between ½ and 1, and squares in
+    range.
+
+    >>> in_range(np.array([[3.0, 0], [-5, 0]])).tolist()
+    [[0.375, 0.0], [-0.625, 0.0]]
+    """
+    return np.ldexp(columns, -np.frexp(np.abs(columns).max(axis=0))[1])
+
+
 def _numbers(z: Any, min_rows: int) -> tuple[np.ndarray, tuple[int, ...]]:
     """Factors as numbers, and the columns that were names."""
     array = _words(z)
@@ -104,11 +115,22 @@ def _numbers(z: Any, min_rows: int) -> tuple[np.ndarray, tuple[int, ...]]:
         try:
             coded.append(column.astype(np.float64))
         except (TypeError, ValueError):
-            missing = int(sum(entry is None or entry != entry for entry in column))
+            missing = sum(map(_missing, column))
             checks.require(missing == 0, f"Names in column {j} of z must not be missing.", f"{missing} without a name")
-            coded.append(np.unique(column.astype(str), return_inverse=True)[1].astype(np.float64))
+            names, codes = np.unique([str(entry) for entry in column], return_inverse=True)
+            repeats = len(names) < len(column) or len(column) < min_rows
+            checks.require(repeats, f"Names in column {j} of z must repeat.", f"{len(names)} different ones")
+            coded.append(codes.astype(np.float64))
             named.append(j)
     return checks.table(np.stack(coded, axis=1), "z", min_rows=min_rows), tuple(named)
+
+
+def _missing(entry: Any) -> bool:
+    """Whether a name is None, not a number or pandas' NA, which has no truth value."""
+    try:
+        return entry is None or bool(entry != entry)
+    except TypeError:
+        return True
 
 
 def _words(z: Any) -> np.ndarray | None:
@@ -130,17 +152,21 @@ def _repeats(column: np.ndarray) -> bool:
     return (whole and 2 * levels <= n) or (levels <= FEW_VALUES and OFTEN * levels <= n)
 
 
-def _declared(discrete: Any, names: tuple[str, ...]) -> tuple[bool, ...]:
-    """Kinds from True or False, one of them for each factor, or the numbers or names of the discrete ones."""
+def _declared(discrete: Any, names: tuple[str, ...], *, numbered: bool) -> tuple[bool, ...]:
+    """Kinds from True or False, one of them for each factor, or the numbers or names of the discrete ones.
+
+    Numbers count columns from 0; where columns are called by other numbers (not ``numbered``) only names will do.
+    """
     k = len(names)
-    told = [discrete] if isinstance(discrete, str | int | np.integer) and not isinstance(discrete, bool) else discrete
-    flags = np.asarray(told)
-    if flags.dtype == bool and flags.shape in ((), (k,)):
-        return tuple(np.broadcast_to(flags, k).tolist())
-    known: dict[Any, int] = {name: j for j, name in enumerate(names)} | {j: j for j in range(k)}
-    wanted = list(told) if isinstance(told, Sequence | np.ndarray) and flags.ndim == 1 and flags.dtype != bool else []
-    listed = bool(wanted) and all(isinstance(w, str | int | np.integer) and w in known for w in wanted)
+    given: Any = getattr(discrete, "tolist", lambda: discrete)()  # arrays, tensors and their scalars
+    alone = isinstance(given, str | Mapping) or not isinstance(given, Iterable)
+    told: list[Any] = [given] if alone else [getattr(entry, "item", lambda entry=entry: entry)() for entry in given]
+    if told and all(isinstance(entry, bool) for entry in told) and (alone or len(told) == k):
+        return (told[0],) * k if alone else tuple(told)
+    known: dict[Any, int] = {name: j for j, name in enumerate(names) if names.count(name) == 1}
+    known |= {j: j for j in range(k)} if numbered else {}
     must = f"discrete must be True or False, one of them for each of {k} factors, or numbers or names of columns."
-    checks.require(listed, must, repr(discrete))
-    chosen = {known[w] for w in wanted}
+    named = all(isinstance(entry, str | int) and not isinstance(entry, bool) and entry in known for entry in told)
+    checks.require(named, must, " ".join(repr(discrete).split())[:60])
+    chosen = {known[entry] for entry in told}
     return tuple(j in chosen for j in range(k))

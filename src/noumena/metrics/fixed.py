@@ -17,12 +17,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from noumena import checks
-from noumena.metrics.factors import Factors
+from noumena.metrics.factors import Factors, factors_of
 
 BIN_ROWS, FEWEST_BINS, MOST_BINS = 64, 2, 20
 MIN_GROUP = 16
@@ -75,7 +76,7 @@ class FixedFactors:
         return order % n, bounds, np.repeat(start, size), np.repeat(size, size)
 
 
-def fixed_factors(factors: Factors, *, bins: int | None = None, min_group: int = MIN_GROUP) -> FixedFactors:
+def fixed_factors(factors: Any, *, bins: int | None = None, min_group: int = MIN_GROUP) -> FixedFactors:
     """A sampler for fixed factors from a labelled sample, with notes on bins, small groups and missing combinations.
 
     >>> grid = np.stack(np.meshgrid(range(3), range(4), range(5)), axis=-1).reshape(60, 3).astype(float)
@@ -84,7 +85,7 @@ def fixed_factors(factors: Factors, *, bins: int | None = None, min_group: int =
     Batches that fix one of shape, size. Complete factor grid: every combination of values occurs 1 time. \
 Left out, as no value occurs in 15 rows: hue.
     """
-    min_group = checks.count(min_group, "min_group", minimum=2)
+    factors, min_group = factors_of(factors), checks.count(min_group, "min_group", minimum=2)
     wanted = np.clip(len(factors) // BIN_ROWS, FEWEST_BINS, MOST_BINS) if bins is None else bins
     bins = checks.count(wanted, "bins", minimum=FEWEST_BINS)
     kinds = zip(factors.values.T, factors.discrete, strict=True)

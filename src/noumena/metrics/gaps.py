@@ -28,12 +28,14 @@ from jaxtyping import Float, Int
 
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
-from noumena.metrics.factors import Factors, factors_of, pair
+from noumena.metrics.factors import Factors, factors_of, in_range, pair
 from noumena.metrics.neighbours import entropy, information_matrix, shares
 from noumena.metrics.record import Claim, Record, surrounded
 
 ESTIMATORS = ("neighbours", "bins")
 HELD_OUT = 0.2
+LARGEST = 1e6
+"""Of latents that a linear classifier gets as they are: beyond, it does not come to rest."""
 ROWS = 10_000
 SOFTNESS = 0.01
 """Inverse strength of the penalty of the public classifier."""
@@ -206,16 +208,6 @@ def information(truth: Factors, z_hat: np.ndarray, how: Estimator) -> np.ndarray
     return np.array([[shared_information(label, x) for x in latents] for label in _labels(truth, how.bins)])
 
 
-def in_range(columns: Float[np.ndarray, "batch latent"]) -> Float[np.ndarray, "batch latent"]:
-    """Columns over powers of two, which is exact, so that their largest numbers lie between ½ and 1, and squares in
-    range.
-
-    >>> in_range(np.array([[3.0, 0], [-5, 0]])).tolist()
-    [[0.375, 0.0], [-0.625, 0.0]]
-    """
-    return np.ldexp(columns, -np.frexp(np.abs(columns).max(axis=0))[1])
-
-
 def _known(truth: Factors, z_hat: np.ndarray, how: Estimator) -> np.ndarray:
     """Information as a share of what there is to know."""
     matrix = information(truth, z_hat, how)
@@ -286,6 +278,8 @@ def sap(
     truth, z_hat = sample(z, z_hat, discrete=discrete, rows=rows, seed=seed)
     kinds = truth.told
     by_units = published and any(truth.discrete)
+    large = float(np.abs(z_hat).max())
+    checks.require(not by_units or large < LARGEST, "Latents in their units must be below 1e6.", f"{large:.3g}")
     forgives = Ambiguity("signed permutation" if by_units else "permutation+scaling")
 
     def measure(z: np.ndarray, z_hat: np.ndarray) -> SeparatedAttributePredictability:

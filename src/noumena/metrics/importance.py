@@ -6,7 +6,9 @@ Neither number compares with a truth, so that they have no chance and no ceiling
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Shaped
@@ -61,7 +63,7 @@ class Concentration(Record):
         return self.score
 
 
-def hoyer(w: Weights) -> Sparsity:
+def hoyer(w: Weights | Sequence[Any]) -> Sparsity:
     """Hoyer sparsity (√d − 1/‖w‖₂)/(√d − 1) of shares of use: 0 when all are equal, 1 when one feature has all.
 
     Shares are counted weights, at least zero, made to sum to one; invariant to their scale and order.
@@ -71,10 +73,11 @@ def hoyer(w: Weights) -> Sparsity:
     >>> round(hoyer(np.array([1, 1, 0, 0])).score, 3)  # (2 − √2) / (2 − 1)
     0.586
     """
-    counts = np.asarray(w.detach().cpu() if isinstance(w, Tensor) else w, dtype=np.float64)
+    counts = checks.table(w[None] if isinstance(w, Tensor | np.ndarray) else [w], "w")[0].astype(np.float64)
     checks.require(counts.size > 1, "Sparsity must be asked of at least two features.", f"{counts.size}")
-    usable = bool(np.isfinite(counts).all() and (counts >= 0).all() and counts.sum() > 0)
-    checks.require(usable, "Weights must be at least zero and not all zero.", "others")
+    usable = bool((counts >= 0).all() and counts.any())
+    checks.require(usable, "Weights must be at least zero and not all zero.", f"{counts[:6]}")
+    counts = counts / counts.max()
     root, shares = np.sqrt(counts.size), counts / counts.sum()
     score = float(np.clip((root - 1 / np.linalg.norm(shares)) / (root - 1), 0, 1))
     return Sparsity(score=score, shares=shares, forgives=Ambiguity("permutation"))
@@ -88,4 +91,6 @@ def concentration(top: float, rest: float) -> Concentration:
     """
     checks.number(top, "top", minimum=0)
     checks.require(checks.number(rest, "rest", minimum=0) > 0, "rest must be positive.", f"{rest}")
+    finite = np.isfinite(float(top) / float(rest))
+    checks.require(bool(finite), "The gain of top over rest must be finite.", f"{top} and {rest}")
     return Concentration(score=(top - rest) / rest, top=top, rest=rest, forgives=Ambiguity("permutation"))

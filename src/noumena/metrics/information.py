@@ -96,10 +96,10 @@ class InfoMEC(Record):
         """What InfoM, InfoE and InfoC are."""
         told = {
             "InfoM": "Each active latent knows one source only, however bent; it may know little of it, and the source "
-            "may lie in other latents too.",
+            "may lie in other latents too; a latent of small range is not active.",
             "InfoE": "A linear predictor reads every source off all latents together; it may need any mixture of them.",
             "InfoC": "Each source is known to one active latent only, however bent; that latent may know other sources "
-            "too.",
+            "too; a latent of small range is not active.",
         }
         groups = ("element-wise", "affine", "element-wise")
         return tuple(
@@ -242,6 +242,7 @@ def _explicitness(z: np.ndarray, z_hat: np.ndarray, sources: np.ndarray, protoco
 
 def _standardised(z_hat: np.ndarray, fit: np.ndarray) -> np.ndarray:
     """Latents with mean 0 and variance 1 over the rows ``fit``; those constant there are 0."""
+    z_hat = factors.in_range(z_hat)
     spread = np.where(np.ptp(z_hat[fit], axis=0) > 0, z_hat[fit].std(axis=0), np.inf)
     return (z_hat - z_hat[fit].mean(axis=0)) / spread
 

@@ -20,6 +20,7 @@ from noumena.ambiguity import Ambiguity
 from noumena.metrics.record import Claim, Record
 
 ROTATIONS = 20
+FAR = 1e100
 
 Square = Float[np.ndarray, "source source"]
 
@@ -59,7 +60,7 @@ def amari_distance(unmixing: Any, mixing: Any, *, shuffles: int = ROTATIONS, see
     fits = unmixing.shape == mixing.shape[::-1] and len(unmixing) == mixing.shape[1]
     given = f"shapes {unmixing.shape} and {mixing.shape}"
     checks.require(fits, "unmixing must be (sources, observed) and mixing (observed, sources).", given)
-    P = (unmixing @ mixing).astype(np.float64)
+    P = _in_range(unmixing.astype(np.float64)) @ _in_range(mixing.astype(np.float64))
     d = len(P)
     checks.require(d > 1, "There must be two sources or more.", f"{d}")
     whole = np.abs(P).max(axis=1).min() > 0 and np.abs(P).max(axis=0).min() > 0
@@ -74,6 +75,12 @@ def amari_distance(unmixing: Any, mixing: Any, *, shuffles: int = ROTATIONS, see
         chance=_chance(d, checks.count(shuffles, "shuffles", minimum=0), seed),
         ceiling=0.0,
     )
+
+
+def _in_range(matrix: np.ndarray) -> np.ndarray:
+    """The matrix as it is, or in units of its largest entry where products would leave the numbers."""
+    largest = float(np.abs(matrix).max())
+    return matrix if largest == 0 or FAR > largest > 1 / FAR else matrix / largest
 
 
 def _lacking(P: Square) -> tuple[Float[np.ndarray, " source"], Float[np.ndarray, " source"]]:

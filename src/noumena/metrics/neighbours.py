@@ -47,7 +47,8 @@ def information_matrix(
     >>> (6 * information_matrix(values, latents, (True,), neighbours=1)).round(9).tolist()
     [[5.0, 0.0]]
     """
-    k, kinds = checks.count(neighbours, "neighbours"), np.array(discrete, dtype=bool)
+    values, latents = checks.table(values, "values"), checks.table(latents, "latents")
+    k, kinds = checks.count(neighbours, "neighbours"), np.atleast_1d(np.array(discrete, dtype=bool))
     told = f"{len(kinds)} kinds, {values.shape[1]} factors, {len(values)} and {len(latents)} rows"
     fits = len(kinds) == values.shape[1] and len(values) == len(latents)
     checks.require(fits, "Factors must have one kind each and as many rows as latents.", told)

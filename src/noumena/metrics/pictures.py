@@ -39,7 +39,7 @@ from jaxtyping import Bool, Float, Int
 
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity, Blocks
-from noumena.metrics.factors import Factors, factors_of
+from noumena.metrics.factors import Factors, factors_of, in_range
 from noumena.metrics.record import Claim, Record, surrounded
 
 HELD_OUT = 0.2
@@ -112,6 +112,7 @@ def image_sis(
     objects = _finite(objects if there.all() else np.where(there[:, :, None], objects, 0), "objects")
     checks.same_batch(objects, slots, ("objects", "slots"))
     n, k, d = objects.shape
+    objects, slots = (in_range(a.reshape(-1, a.shape[2])).reshape(a.shape) for a in (objects, slots))
     factors = factors_of(objects[there], discrete)
     coded, layout = _coded(objects, there, factors)
     most = checks.count(most_images, "most_images", minimum=10)

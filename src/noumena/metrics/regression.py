@@ -36,7 +36,8 @@ SUPPORTS = {
     ("linear", "true to learned"): "The learned latents are an affine map of the true ones and hold nothing else; "
     "whether every true latent is there, and where, is not tested.",
     ("kernel", "learned to true"): "A smooth function of all learned latents gives the true ones: the information is "
-    "there, in whatever form; nothing is said about single latents or how hard it is to read.",
+    "there; nothing is said about single latents, and axes that bend so much that the function is not smooth lower "
+    "the value.",
     ("kernel", "true to learned"): "The learned latents are a smooth function of the true ones and hold little else; "
     "whether every true latent is there, and where, is not tested.",
 }
@@ -88,7 +89,7 @@ def r2(
     checks.one_of(regressor, "regressor", REGRESSORS)
     checks.one_of(direction, "direction", DIRECTIONS)
     most_exact = checks.count(most_exact, "most_exact", minimum=0)
-    z, z_hat = factors.pair(z, z_hat, min_rows=10)
+    z, z_hat = map(factors.in_range, factors.pair(z, z_hat))
     shuffles = affordable(shuffles, work(z, z_hat, regressor))
 
     def measure(a: np.ndarray, b: np.ndarray) -> Regression:
@@ -153,5 +154,7 @@ def explained(
 def _linear(source: np.ndarray, target: np.ndarray, new: np.ndarray) -> np.ndarray:
     """Predictions of least squares with a constant."""
     centre, level = source.mean(axis=0), target.mean(axis=0)
-    slopes = np.linalg.lstsq(source - centre, target - level, rcond=None)[0]
-    return (new - centre) @ slopes + level
+    size = np.abs(source - centre).max(axis=0)
+    size = np.where(size > 0, size, 1)  # no unit is too small for the rank
+    slopes = np.linalg.lstsq((source - centre) / size, target - level, rcond=None)[0]
+    return ((new - centre) / size) @ slopes + level

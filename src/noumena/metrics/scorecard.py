@@ -153,7 +153,7 @@ def score(
     z: Any,
     z_hat: Any,
     *,
-    metrics: str | Iterable[str] = "all",
+    metrics: Any = "all",
     discrete: Any = None,
     slots: Any = None,
     shuffles: int | None = None,
@@ -199,7 +199,7 @@ def score(
         try:
             records[name] = asked[name]()
         except InputError as error:
-            if metrics != "all":
+            if wanted != METRICS:
                 raise
             refused[name] = str(error)
     checks.require(bool(records), "Some score must be possible.", "; ".join(refused.values()))
@@ -208,10 +208,10 @@ def score(
     return Scorecard(records, str(factors), *names, len(z_hat), notes, refused)
 
 
-def _wanted(metrics: str | Iterable[str]) -> tuple[str, ...]:
-    if metrics == "all":
+def _wanted(metrics: Any) -> tuple[str, ...]:
+    if isinstance(metrics, str) and metrics == "all":
         return METRICS
-    names = [metrics] if isinstance(metrics, str) else list(metrics)
+    names = [metrics] if isinstance(metrics, str) or not isinstance(metrics, Iterable) else list(metrics)
     checks.require(len(names) > 0, "metrics must name a score, or be 'all'.", "none")
     return tuple(dict.fromkeys(checks.one_of(name, "metrics", METRICS) for name in names))
 

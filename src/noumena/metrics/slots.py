@@ -77,7 +77,7 @@ def sis(
     >>> sis(z, z[:, ::-1] ** 3, slots=2).matching
     array([1, 0])
     """
-    z, z_hat = factors.pair(z, z_hat)
+    z, z_hat = map(factors.in_range, factors.pair(z, z_hat))
     true = checks.slots(slots, z.shape[1])
     learned = checks.slots(slots if learned_slots is None else learned_slots, z_hat.shape[1])
     most_rows = checks.count(most_rows, "most_rows", minimum=10)

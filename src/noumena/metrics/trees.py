@@ -110,7 +110,9 @@ class Reference:
         """Importances and predictions of a discrete factor."""
         from sklearn.ensemble import GradientBoostingClassifier
 
-        return self._fitted(GradientBoostingClassifier, values)
+        levels, labels = np.unique(values, return_inverse=True)
+        gains, found = self._fitted(GradientBoostingClassifier, labels)
+        return gains, levels[found.astype(int)]
 
     def of_numbers(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Importances and predictions of a continuous factor."""

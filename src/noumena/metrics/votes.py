@@ -32,7 +32,8 @@ CHUNK = 2**17
 """Numbers that are looked at together; they fit a processor's cache."""
 SUPPORTS = (
     "Each factor has a latent that it moves more than the other factors do; it does not "
-    "support that the latent holds this factor alone or all of it, as some mixing and noise go unnoticed."
+    "support that the latent holds this factor alone or all of it, as some mixing and noise go unnoticed, "
+    "and latents scaled below the threshold of pruning are not asked."
 )
 
 

@@ -1,0 +1,154 @@
+"""No score minds the unit of a column, and what cannot be scored is refused in one sentence, by every score alike."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from noumena.checks import InputError
+from noumena.metrics import (
+    amari_distance,
+    block_r2,
+    concentration,
+    dci,
+    factor_vae_score,
+    factors_of,
+    fixed_factors,
+    graph_distance,
+    hoyer,
+    image_sis,
+    infomec,
+    information_matrix,
+    mcc,
+    mig,
+    modularity,
+    r2,
+    sap,
+    score,
+    sis,
+    weak_mcc,
+)
+
+RNG = np.random.default_rng(0)
+Z = RNG.normal(size=(80, 3))
+MIXED = Z @ RNG.normal(size=(3, 3)) + 0.1 * RNG.normal(size=(80, 3))
+CLASSES = RNG.integers(0, 4, size=(80, 3)).astype(float)
+UNIT_FREE: dict[str, Callable[..., Any]] = {
+    "mcc": mcc,
+    "spearman": lambda z, h: mcc(z, h, correlation="spearman"),
+    "weak": weak_mcc,
+    "r2": r2,
+    "back": lambda z, h: r2(z, h, direction="true to learned"),
+    "kernel": lambda z, h: r2(z, h, regressor="kernel"),
+    "block": lambda z, h: block_r2(z, h, (2, 1)),
+    "blocks": lambda z, h: block_r2(z, h, (2, 1), learned_blocks=(2, 1)),
+    "sis": lambda z, h: sis(z, h, slots=3),
+    "dci": dci,
+    "mig": mig,
+    "sap": sap,
+    "modularity": modularity,
+    "infomec": lambda z, h: infomec(z, h, prune=np.inf),
+    "votes": lambda z, h: factor_vae_score(z, h, prune=0.0, votes=(200, 100)),
+}
+
+
+@pytest.mark.parametrize("name", UNIT_FREE)
+@pytest.mark.parametrize("unit", [1e300, 1e-300, 1e9], ids=["huge", "tiny", "large"])
+def test_units_of_true_and_learned_latents_do_not_matter(name: str, unit: float) -> None:
+    metric, units = UNIT_FREE[name], np.array([unit, 1.0, 1 / unit])
+    plain, far = metric(Z, MIXED), metric(Z * unit, MIXED * units)
+    np.testing.assert_allclose(np.asarray(far.value), np.asarray(plain.value), atol=1e-6)
+    json.dumps(far.to_dict(), allow_nan=False)
+
+
+def test_a_small_spread_around_a_large_mean_is_read() -> None:
+    assert r2(Z, Z * np.array([1e9, 1, 1e-9])).score == pytest.approx(1)
+    assert r2(Z, Z + np.array([1e6, 0, 0])).score == pytest.approx(1)
+    assert score(Z, Z * np.array([1e9, 1, 1e-9]), metrics=["r2"]).up_to is not None
+
+
+def test_images_in_any_unit_score_the_same() -> None:
+    objects = RNG.normal(size=(60, 2, 2))
+    assert image_sis(objects * 2.0**900, objects * 2.0**-900).score == pytest.approx(image_sis(objects, objects).score)
+
+
+def test_amari_and_hoyer_and_concentration_stay_in_range() -> None:
+    assert amari_distance(np.eye(2) * 1e300, np.eye(2) * 1e300).score == 0
+    assert amari_distance(np.eye(2) * 1e-300, np.eye(2) * 1e-300).score == 0
+    assert hoyer(np.array([1e308, 1e308])).score == pytest.approx(0, abs=1e-12)
+    assert hoyer([1, 0]).score == 1
+    with pytest.raises(InputError, match="must be finite"):
+        concentration(1e308, 1e-308)
+    with pytest.raises(InputError, match="w must"):
+        hoyer(["a", "b"])
+    with pytest.raises(InputError, match="w must be finite"):
+        hoyer(np.array([np.nan, 1]))
+
+
+def test_classes_of_any_value_are_classes_for_the_reference_trees() -> None:
+    by_number = dci(CLASSES, MIXED, discrete=True, trees="reference", shuffles=0)
+    by_half = dci(CLASSES * 0.5, MIXED, discrete=True, trees="reference", shuffles=0)
+    assert by_half.value == by_number.value
+
+
+def test_latents_in_units_beyond_the_classifier_are_refused() -> None:
+    with pytest.raises(InputError, match="below 1e6"):
+        sap(CLASSES, MIXED * 1e9, discrete=True, published=True)
+    assert 0 <= sap(Z, MIXED * 1e9, published=True).score <= 1
+
+
+@pytest.mark.parametrize("permutation", [[-3, -2], "ab", [None, 1], [np.nan, 1], [0.7, 1.2], [0, 0], [0, 5]])
+def test_what_is_no_permutation_is_refused(permutation: Any) -> None:
+    with pytest.raises(InputError, match="must name different nodes"):
+        graph_distance([[0, 1], [0, 0]], [[0, 1], [0, 0]], permutation=permutation)
+
+
+def test_public_parts_check_their_input() -> None:
+    with pytest.raises(InputError, match="finite"):
+        information_matrix(np.full((20, 1), np.nan), Z[:20], (False,))
+    with pytest.raises(InputError, match="one kind each"):
+        information_matrix(Z, MIXED, (True,))
+    assert fixed_factors(CLASSES).names == ("z1", "z2", "z3")
+
+
+@pytest.mark.parametrize("metrics", [None, 3])
+def test_metrics_that_are_no_names_are_refused(metrics: Any) -> None:
+    with pytest.raises(InputError, match="metrics must be one of"):
+        score(Z, Z, metrics=metrics)
+
+
+def test_metrics_may_be_an_array_of_names() -> None:
+    assert tuple(score(Z, Z, metrics=np.array(["mcc", "r2"])).records) == ("mcc", "r2")
+
+
+def test_discrete_factors_are_named_without_mistake() -> None:
+    twice = pd.DataFrame(CLASSES, columns=["a", "a", "b"])
+    with pytest.raises(InputError, match="names of columns"):
+        factors_of(twice, ["a"])
+    assert factors_of(twice, ["b"]).discrete == (False, False, True)
+    renumbered = pd.DataFrame(CLASSES, columns=[1, 2, 0])
+    with pytest.raises(InputError, match="names of columns"):
+        factors_of(renumbered, [1])
+    assert factors_of(renumbered, ["1"]).discrete == (True, False, False)
+    assert factors_of(pd.DataFrame(CLASSES), [1]).discrete == (False, True, False)
+    assert factors_of(CLASSES, []).discrete == (False, False, False)
+    assert factors_of(CLASSES, {0, 2}).discrete == (True, False, True)
+    assert factors_of(CLASSES, np.array([True, False, True])).discrete == (True, False, True)
+    assert factors_of(CLASSES, np.bool_(True)).discrete == (True, True, True)
+    assert factors_of(CLASSES, np.int64(1)).discrete == (False, True, False)
+    with pytest.raises(InputError, match="names of columns") as error:
+        factors_of(CLASSES, pd.Series(["q", "r"]))
+    assert "\n" not in str(error.value)
+
+
+def test_names_must_repeat_and_not_be_missing() -> None:
+    with pytest.raises(InputError, match="must repeat"):
+        mig(pd.DataFrame({"id": [f"row {k}" for k in range(80)], "x": Z[:, 0]}), MIXED)
+    missing = pd.DataFrame({"i": pd.array([1, None] * 40, dtype="Int64"), "x": Z[:, 0]})
+    with pytest.raises(InputError, match="must not be missing"):
+        mig(missing, MIXED)
