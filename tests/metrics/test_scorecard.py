@@ -151,6 +151,14 @@ def test_shuffles_are_passed_on() -> None:
     assert score(Z, noise, metrics="mcc", shuffles=3)["mcc"].shuffles == 3
 
 
+def test_what_single_scores_remark_is_said() -> None:
+    found = score(Z, Z * np.array([1, 1, 0.01]), metrics=["factor_vae", "infomec"])
+    assert "InfoMEC: latents of small range are left out of InfoM and InfoC: ẑ3" in found.notes
+    assert any(note.startswith("FactorVAE score: Pruned") and "latents 3" in note for note in found.notes)
+    assert ".." not in str(found)
+    assert not score(Z, Z, metrics=["infomec"]).notes
+
+
 def test_progress_names_each_score() -> None:
     said: list[str] = []
     score(Z, Z, metrics=["mcc", "r2"], progress=said.append)

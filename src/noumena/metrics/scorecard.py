@@ -26,7 +26,7 @@ from noumena.metrics.disentanglement import dci
 from noumena.metrics.explicitness import modularity
 from noumena.metrics.factors import Factors, factors_of
 from noumena.metrics.gaps import mig, sap
-from noumena.metrics.information import infomec
+from noumena.metrics.information import InfoMEC, infomec
 from noumena.metrics.record import Number, Record
 from noumena.metrics.regression import Regression, r2
 from noumena.metrics.slots import sis
@@ -205,7 +205,18 @@ def score(
     checks.require(bool(records), "Some score must be possible.", "; ".join(refused.values()))
     quantities = tuple(name for j, name in enumerate(factors.names) if j not in factors.nominal)
     names = (factors.names, quantities, latents or _numbered(z_hat))
+    notes += _remarks(records, names[2])
     return Scorecard(records, str(factors), *names, len(z_hat), notes, refused)
+
+
+def _remarks(records: dict[str, Record], latents: tuple[str, ...]) -> tuple[str, ...]:
+    """What single scores remark: groups, bins and latents left out."""
+    said = [f"FactorVAE score: {note.removesuffix('.')}" for note in getattr(records.get("factor_vae"), "notes", ())]
+    infomec = records.get("infomec")
+    if isinstance(infomec, InfoMEC) and len(infomec.active) < len(latents):
+        inactive = [name for i, name in enumerate(latents) if i not in infomec.active]
+        said.append(f"InfoMEC: latents of small range are left out of InfoM and InfoC: {checks.few(inactive)}")
+    return tuple(said)
 
 
 def _wanted(metrics: Any) -> tuple[str, ...]:
