@@ -19,6 +19,7 @@ from noumena.worlds.priors import (
     swapped_halves,
     three_lines,
 )
+from noumena.worlds.rooms import Rooms
 from noumena.worlds.slots import SlotWorld, overlapping
 from noumena.worlds.structured import structured
 from noumena.worlds.tables import Table, read_table
@@ -35,6 +36,7 @@ __all__ = [
     "Mixture",
     "MixtureWorld",
     "Pinwheel",
+    "Rooms",
     "Sample",
     "SlotWorld",
     "Table",
