@@ -25,8 +25,10 @@ MODELS = [
     nm.SlotAutoencoder(2, 1, training=QUICK, random_state=0),
     nm.VaDE(2, 2, pretraining=3, training=QUICK, random_state=0),
     nm.MFCVAE(((1, 2), (1, 3)), pretraining=2, training=QUICK, random_state=0),
-    nm.TCVAE(training=QUICK, random_state=0),
+    nm.BetaTCVAE(training=QUICK, random_state=0),
+    nm.FactorVAE(discriminator=nm.MLP((16,)), training=QUICK, random_state=0),
     nm.BioAE(training=QUICK, random_state=0),
+    nm.QLAE(training=QUICK, random_state=0),
 ]
 
 
@@ -56,7 +58,7 @@ def test_odd_parameters_are_stored_and_only_refused_by_fit():
     code = f"""
 import noumena as nm
 from sklearn.utils.estimator_checks import {OUTSIDE} as check
-for kind in (nm.Autoencoder, nm.VAE, nm.BetaVAE, nm.VaDE, nm.MFCVAE, nm.iVAE, nm.TCVAE, nm.BioAE, nm.ICA):
+for kind in (nm.Autoencoder, nm.VAE, nm.BetaVAE, nm.VaDE, nm.MFCVAE, nm.iVAE, nm.BetaTCVAE, nm.FactorVAE, nm.BioAE, nm.QLAE, nm.ICA):
     model = kind()
     check(type(model).__name__, model)
 print("checked")

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from noumena import seeds
 from noumena.checks import InputError
-from noumena.estimators.tcvae import AT_ONCE, TCVAE, decomposed_kl, log_normal
+from noumena.estimators.tcvae import AT_ONCE, BetaTCVAE, decomposed_kl, log_normal
 from noumena.estimators.training import Training
 from noumena.estimators.vae import VAE
 from noumena.nets import MLP
@@ -99,7 +99,7 @@ def loss_and_terms(model: VAE, x: np.ndarray) -> tuple[Tensor, dict[str, Tensor]
 
 def test_the_loss_weighs_the_total_correlation_by_beta_and_the_rest_by_kl() -> None:
     x = data()
-    loss, terms = loss_and_terms(TCVAE(3, beta=2.0, kl=0.3, encoder=NET, decoder=NET), x)
+    loss, terms = loss_and_terms(BetaTCVAE(3, beta=2.0, kl=0.3, encoder=NET, decoder=NET), x)
     rest = terms["kl"] - terms["total correlation"]
     expected = terms["reconstruction"] + 0.3 * rest + 2.0 * terms["total correlation"]
     torch.testing.assert_close(loss, expected)
@@ -110,7 +110,7 @@ def test_the_loss_weighs_the_total_correlation_by_beta_and_the_rest_by_kl() -> N
 
 def test_equal_weights_are_the_vae() -> None:
     x = data()
-    ours, plain = TCVAE(2, beta=0.2, kl=0.2, encoder=NET, decoder=NET), VAE(2, beta=0.2, encoder=NET, decoder=NET)
+    ours, plain = BetaTCVAE(2, beta=0.2, kl=0.2, encoder=NET, decoder=NET), VAE(2, beta=0.2, encoder=NET, decoder=NET)
     torch.testing.assert_close(loss_and_terms(ours, x)[0], loss_and_terms(plain, x)[0])
     plan = Training(steps=20, batch_size=16)
     found = [clone(m).set_params(training=plan, random_state=0).fit(x).transform(x) for m in (ours, plain)]
@@ -119,8 +119,8 @@ def test_equal_weights_are_the_vae() -> None:
 
 def test_a_penalty_is_added_to_the_loss() -> None:
     x = data()
-    with_it, terms = loss_and_terms(TCVAE(2, penalty=0.5 * LatentSparsity(), encoder=NET, decoder=NET), x)
-    without, _ = loss_and_terms(TCVAE(2, encoder=NET, decoder=NET), x)
+    with_it, terms = loss_and_terms(BetaTCVAE(2, penalty=0.5 * LatentSparsity(), encoder=NET, decoder=NET), x)
+    without, _ = loss_and_terms(BetaTCVAE(2, encoder=NET, decoder=NET), x)
     torch.testing.assert_close(with_it, without + terms["penalty"])
     assert float(terms["penalty"]) > 0
 
@@ -128,7 +128,7 @@ def test_a_penalty_is_added_to_the_loss() -> None:
 def test_gradients_of_the_total_correlation_alone_reach_the_whole_encoder() -> None:
     x = data()
     with seeds.global_torch(0, "init"):
-        objective = TCVAE(2, encoder=NET, decoder=NET)._build(4, torch.zeros(4), torch.ones(4))
+        objective = BetaTCVAE(2, encoder=NET, decoder=NET)._build(4, torch.zeros(4), torch.ones(4))
     draws = objective.draws(len(x), torch.Generator().manual_seed(0))
     _, terms = objective(torch.as_tensor(x, dtype=torch.float32), draws, 1.0)
     terms["total correlation"].backward()
@@ -139,7 +139,9 @@ def test_a_heavier_beta_leaves_less_total_correlation() -> None:
     x = data(400)
     plan = Training(steps=80, batch_size=64)
     found = [
-        TCVAE(2, beta=beta, kl=0.05, encoder=NET, decoder=NET, training=plan, random_state=0, n_models=2).fit(x).terms_
+        BetaTCVAE(2, beta=beta, kl=0.05, encoder=NET, decoder=NET, training=plan, random_state=0, n_models=2)
+        .fit(x)
+        .terms_
         for beta in (0.05, 3.0)
     ]
     assert (found[1]["total correlation"] < 0.5 * found[0]["total correlation"]).all()
@@ -150,7 +152,7 @@ def test_images_are_fitted_by_convolutions_several_seeds_at_once() -> None:
     x = np.random.default_rng(0).random((40, 64)).astype(np.float32)
     x[:, 5] = 0.0  # a constant pixel, as in the margin of an image
     shape = {"channels": 1, "size": 8, "widths": (3, 4), "hidden": 6}
-    model = TCVAE(
+    model = BetaTCVAE(
         2, encoder=ConvEncoder(**shape), decoder=ConvDecoder(**shape), standardise=False, n_models=2,
         training=Training(steps=3, batch_size=16), random_state=0,
     ).fit(x)  # fmt: skip
@@ -161,4 +163,4 @@ def test_images_are_fitted_by_convolutions_several_seeds_at_once() -> None:
 def test_a_negative_weight_is_refused() -> None:
     for name in ("kl", "beta"):
         with pytest.raises(InputError, match=rf"{name} must be a finite number in \[0, inf\]\. Got -1\."):
-            TCVAE(**{name: -1}).fit(data())
+            BetaTCVAE(**{name: -1}).fit(data())

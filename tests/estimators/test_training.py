@@ -310,3 +310,105 @@ def test_sparsity_recovers_a_tiny_world_that_the_plain_model_does_not():
     assert scores["without"].mean() < 0.95
     assert nm.metrics.structure_distance(world.structure, fits["with"].structure_).score == 1.0
     assert nm.certify(fits["with"]).answer == "identified"
+
+
+class Duel(Objective):
+    """Two numbers: ``w`` follows the rows, its opponent's loss is far larger; the first one is never trained."""
+
+    fixed = ("still",)
+
+    def __init__(self):
+        super().__init__()
+        self.still = torch.nn.Parameter(torch.ones(1))
+        self.w = torch.nn.Parameter(torch.zeros(1))
+        self.opponent = torch.nn.Parameter(torch.full((1,), 30.0))
+
+    def forward(self, x, draws, progress):
+        own = (self.w * self.still - x).square().mean()
+        theirs = self.opponent.square().mean()
+        return own + theirs, {"own": own, "adversary": theirs}
+
+
+def duel(objective=None, **settings):
+    rows = Rows(torch.ones(8, 1), torch.ones(8, 1), "")
+    return train([objective or Duel()], [0], rows, nm.Training(**{"steps": 90, "learning_rate": 0.05} | settings))
+
+
+def test_the_opponents_loss_trains_it_but_does_not_judge_the_model():
+    trained = duel()
+    assert float(trained.models[0].opponent) < 29
+    assert trained.objectives[0] == pytest.approx(trained.terms["own"][0])
+
+
+def test_what_is_fixed_is_not_trained_and_stays_in_the_model():
+    trained = duel()
+    assert float(trained.models[0].still) == 1.0
+    assert float(trained.models[0].w) > 0.5
+
+
+def test_parameters_move_at_their_own_pace():
+    class Slow(Duel):
+        paces = {"opponent": loop.Pace(rate=0.1, betas=(0.0, 0.9))}  # noqa: RUF012
+
+    slow, fast = 30 - float(duel(Slow()).models[0].opponent), 30 - float(duel().models[0].opponent)
+    assert slow == pytest.approx(fast / 10, rel=0.05)
+    fit = loop._Fit([Slow()], [0], Rows(torch.ones(8, 1), torch.ones(8, 1), ""), nm.Training())
+    assert [g["betas"] for g in fit.descent.optimizer.param_groups] == [(0.9, 0.999), (0.0, 0.9)]
+
+
+def test_an_unjudged_model_is_kept_as_it_is_last():
+    class Unjudged(Valley):
+        judged = False
+
+    rows = Rows(torch.ones(8, 1), torch.full((8, 1), 0.5), "")
+    options = nm.Training(steps=600, learning_rate=0.03, batch_size=8, patience=2)
+    trained = train([Unjudged()], [0], rows, options)
+    assert float(trained.models[0].w) == pytest.approx(1.0, abs=0.01)
+    assert trained.stopped_at[0] == 600
+
+
+def test_an_average_of_the_weights_lags_behind_them_and_survives_a_kill(tmp_path, monkeypatch):
+    quick = {"steps": 100, "learning_rate": 0.01, "schedule": "constant"}
+    now, lagging = (float(duel(average=a, **quick).models[0].w) for a in (None, 0.95))
+    assert 0.1 < lagging < now - 0.05
+    save = loop._Fit._save
+
+    def save_then_die(fit):
+        save(fit)
+        if fit.step == 50:
+            raise Dies
+
+    monkeypatch.setattr(loop._Fit, "_save", save_then_die)
+    kept = {"checkpoint": tmp_path / "state", "checkpoint_seconds": 0, **quick}
+    with pytest.raises(Dies):
+        duel(average=0.95, **kept)
+    monkeypatch.setattr(loop._Fit, "_save", save)
+    assert float(duel(average=0.95, **kept).models[0].w) == lagging
+
+
+def test_a_constant_schedule_has_no_cycle():
+    assert float(duel(steps=1, schedule="constant").models[0].w) == pytest.approx(0.05, rel=1e-3)
+    assert float(duel(steps=1).models[0].w) == pytest.approx(0.05 / 25, rel=1e-3)
+
+
+def test_mixed_precision_is_left_to_gpus():
+    x = data()
+    full, mixed = (
+        nm.VAE(2, random_state=0, training=nm.Training(steps=4, precision=p)).fit(x) for p in ("full", "bfloat16")
+    )
+    assert mixed.models_[0].encoder[0].weight.dtype == torch.float32
+    assert np.array_equal(full.transform(x), mixed.transform(x))
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"precision": "half"}, "precision must be one of full, bfloat16"),
+        ({"precision": "bfloat16", "dtype": "float64"}, "precision must be full in double precision"),
+        ({"average": 1.0}, "average must be"),
+        ({"schedule": "cosine"}, "schedule must be one of cycle, constant"),
+    ],
+)
+def test_settings_for_images_that_cannot_be_used_are_refused(settings, sentence):
+    with pytest.raises(nm.InputError, match=sentence):
+        nm.VAE(2, training=nm.Training(**settings), random_state=0).fit(data())

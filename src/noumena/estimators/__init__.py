@@ -7,31 +7,35 @@ from noumena.estimators.conditional import iVAE
 from noumena.estimators.degenerate import DegenerateMixture
 from noumena.estimators.estimator import Estimator
 from noumena.estimators.facets import MFCVAE
+from noumena.estimators.factor_vae import FactorVAE
 from noumena.estimators.flow import Flow
 from noumena.estimators.gaussians import DegenerateGaussians, MaskMixture, mixture_of_masks
 from noumena.estimators.ica import ICA
 from noumena.estimators.lagrangian import ConstrainedComponents
 from noumena.estimators.mixture_vae import VaDE
+from noumena.estimators.quantised import QLAE
 from noumena.estimators.runs import load, save
 from noumena.estimators.slots import SlotAutoencoder
 from noumena.estimators.sparse_flow import SparseFlow
 from noumena.estimators.stages import published_stage1
-from noumena.estimators.tcvae import TCVAE
+from noumena.estimators.tcvae import BetaTCVAE
 from noumena.estimators.training import Training
 from noumena.estimators.vae import VAE, BetaVAE
 
 __all__ = [
     "ICA",
     "MFCVAE",
-    "TCVAE",
+    "QLAE",
     "VAE",
     "Autoencoder",
+    "BetaTCVAE",
     "BetaVAE",
     "BioAE",
     "ConstrainedComponents",
     "DegenerateGaussians",
     "DegenerateMixture",
     "Estimator",
+    "FactorVAE",
     "Flow",
     "MaskMixture",
     "SlotAutoencoder",

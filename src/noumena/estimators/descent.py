@@ -6,15 +6,21 @@ Parameters of different models never meet, so the gradient of a sum of losses tr
 all of the loss but the penalty (for a VAE reconstruction and KL) and the bound lies a tolerance above what the same
 models reach without the penalty. Each model has a Lagrange multiplier, moved by gradient ascent; the constrained
 optimisation package ``cooper`` keeps them. Multipliers begin where the loss is the plain sum.
+
+*Opponents* are trained by the same loss. What must not train a network calls it ``frozen``; what must not train its
+input takes it detached; and the opponent's own loss is the term ``adversary``, which counts for gradients but not when
+models are compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call
 
 from noumena.checks import InputError
 
@@ -24,22 +30,57 @@ DUAL_RATE = 0.01
 """By which share of its first value a multiplier grows in a step at twice the bound."""
 
 
-class Descent:
-    """Adam on every model's loss, with decoupled weight decay."""
+@dataclass(frozen=True)
+class Pace:
+    """How fast some parameters move: a factor on the learning rate, and Adam's two memories."""
 
-    def __init__(self, parameters: State, *, learning_rate: float, clip: float | None, weight_decay: float = 0.0):
+    rate: float = 1.0
+    betas: tuple[float, float] = (0.9, 0.999)
+
+
+def frozen(module: nn.Module, *inputs: Tensor) -> Any:
+    """What a module says of its inputs, its own parameters fixed: gradients reach the inputs alone."""
+    fixed = {name: value.detach() for name, value in module.named_parameters()}
+    return functional_call(module, fixed, inputs)
+
+
+class Descent:
+    """Adam on every model's loss, with decoupled weight decay; parameters of some name may have a pace of their own."""
+
+    def __init__(
+        self,
+        parameters: State,
+        *,
+        learning_rate: float,
+        clip: float | None,
+        weight_decay: float = 0.0,
+        paces: Mapping[str, Pace] | None = None,
+    ):
         self.parameters, self.learning_rate = parameters, learning_rate
-        self.optimizer = torch.optim.AdamW(parameters.values(), lr=learning_rate, weight_decay=weight_decay, fused=True)
+        groups = _groups(parameters, paces or {})
+        on_gpu = next(iter(parameters.values())).is_cuda  # there a rate is a tensor, so that a recorded step sees it
+        for group in groups:
+            group["lr"] = torch.tensor(learning_rate, device="cuda") if on_gpu else learning_rate
+        self.optimizer = torch.optim.AdamW(groups, weight_decay=weight_decay, fused=True, capturable=on_gpu)
         if clip is not None:
             self.optimizer.register_step_pre_hook(lambda *_: clip_each(parameters, clip))
 
     def move(self, losses: Callable[[], Losses], factor: float) -> Tensor:
         """One step at ``factor`` times the learning rate; returns every model's loss before it."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate * factor
-        return self._step(losses)
+        self.set_rate(factor)
+        return self.step(losses)
 
-    def _step(self, losses: Callable[[], Losses]) -> Tensor:
+    def set_rate(self, factor: float) -> None:
+        """The learning rate of the next step, as a share of its peak."""
+        for group in self.optimizer.param_groups:
+            rate = self.learning_rate * factor * group["pace"]
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+    def step(self, losses: Callable[[], Losses]) -> Tensor:
+        """One step at the rate that is set."""
         self.optimizer.zero_grad(set_to_none=True)
         loss, _ = losses()
         loss.sum().backward()
@@ -60,9 +101,7 @@ class Descent:
         for name, parameter in self.parameters.items():
             if f"adam.{name}.step" in kept:
                 moments = {key: kept[f"adam.{name}.{key}"] for key in ("step", "exp_avg", "exp_avg_sq")}
-                self.optimizer.state[parameter] = {
-                    key: value if key == "step" else value.to(parameter.device) for key, value in moments.items()
-                }
+                self.optimizer.state[parameter] = {k: v.to(parameter.device) for k, v in moments.items()}
 
 
 class BoundedDescent(Descent):
@@ -79,7 +118,9 @@ class BoundedDescent(Descent):
         dual = torch.optim.SGD(self.multiplier.parameters(), lr=DUAL_RATE * bound, maximize=True)
         self.pair = cooper.optim.SimultaneousOptimizer(self.problem, self.optimizer, dual)
 
-    def _step(self, losses: Callable[[], Losses]) -> Tensor:
+    def step(self, losses: Callable[[], Losses]) -> Tensor:
+        """One step of parameters and multipliers at the rate that is set."""
+
         def state() -> tuple[Tensor, Tensor, Tensor]:
             loss, terms = losses()
             return loss.detach(), terms["penalty"], (loss - terms["penalty"]) / self.bound - 1
@@ -128,6 +169,19 @@ def _problem(cooper: Any, multiplier: Any) -> Any:
             return cooper.CMPState(penalty.sum(), {self.constraint: constraint}, misc={"losses": losses})
 
     return LeastPenalty()
+
+
+def _groups(parameters: State, paces: Mapping[str, Pace]) -> list[dict[str, Any]]:
+    """Parameters by pace: those whose name begins with a prefix of ``paces``, and all others."""
+    members: dict[str, list[Tensor]] = {"": [], **{prefix: [] for prefix in paces}}
+    for name, value in parameters.items():
+        members[next((prefix for prefix in paces if name.startswith(prefix)), "")].append(value)
+    of = {"": Pace(), **paces}
+    return [
+        {"params": values, "betas": of[prefix].betas, "pace": of[prefix].rate}
+        for prefix, values in members.items()
+        if values
+    ]
 
 
 def clip_each(parameters: State, largest: float) -> None:

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from copy import deepcopy
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,19 @@ from torch import Tensor, nn
 from noumena import checks, seeds
 from noumena.checks import InputError
 from noumena.estimators.polish import polish
-from noumena.estimators.training import Objective, Rows, Training, train
+from noumena.estimators.rows import (
+    PIXEL,
+    Bytes,
+    Lazy,
+    Rows,
+    are_pictures,
+    bytes_of,
+    check_pictures,
+    moments,
+    signature,
+    stretches,
+)
+from noumena.estimators.training import Objective, Training, train
 from noumena.estimators.transformer import Transformer
 from noumena.nets import MLP
 from noumena.penalties import Penalty
@@ -78,6 +91,10 @@ class Estimator(Transformer):
     After ``fit``: ``models_`` (all of them), ``best_`` (the index in use), ``objectives_`` and ``terms_`` (held-out,
     per model), ``history_``, ``seeds_``, ``points_`` (model, batch, latent: every model's latents of the same few
     training rows), ``structure_``, ``decoder_``.
+
+    Observations may be a table of bytes, such as flat images, which stays in bytes on the device; where it is not
+    standardised, networks see it in units of 255. They may also be pictures that are read or rendered when they are
+    asked for, such as a world of images.
     """
 
     n_latents: int
@@ -105,9 +122,18 @@ class Estimator(Transformer):
             repr(self.penalty),
         )
 
-    def _table(self, x: Any) -> np.ndarray:
+    def _table(self, x: Any) -> Any:
         """Checked observations; columns may be constant, as margins of images are, unless all are standardised."""
-        return checks.table(x, "x", min_rows=2, varying=bool(self.standardise))
+        if are_pictures(x):
+            check_pictures(x)
+            checks.require(not self.standardise, "Pictures must come with standardise=False.", "standardise=True")
+            return x
+        stored = bytes_of(x)
+        if stored is None or len(stored) < 2:
+            return checks.table(x, "x", min_rows=2, varying=bool(self.standardise))
+        constant = np.flatnonzero(np.ptp(stored, axis=0) == 0) if self.standardise else np.empty(0)
+        checks.require(constant.size == 0, "x must vary in every column.", f"constant columns {checks.few(constant)}")
+        return stored
 
     def _beside(self, y: Any, rows: int) -> np.ndarray | None:
         """Columns, made of ``y``, that the models see beside the observations; none by default."""
@@ -122,16 +148,17 @@ class Estimator(Transformer):
         training.check()
         device = training.torch_device()
         array = self._table(x)
-        n_latents = checks.count(self._size(array.shape[1]), "n_latents")
+        n_observed = prod(array.shape) if are_pictures(array) else array.shape[1]
+        n_latents = checks.count(self._size(n_observed), "n_latents")
         checks.require(
             len(array) >= n_latents, "x must have at least as many rows as latents.",
             f"{len(array)} rows and {n_latents} latents",
         )  # fmt: skip
-        self._compare_columns(x, array, reset=True)
+        self._compare_columns(x, np.empty((0, n_observed)) if are_pictures(array) else array, reset=True)
         seed = seeds.seed_of(self.random_state)
         self.seeds_ = [seed + k for k in range(self.n_models)]
         rows, mean, scale = self._rows(array, training, device, self._beside(y, len(array)))
-        models = [self._model(s, array.shape[1], mean, scale).to(rows.train) for s in self.seeds_]
+        models = [self._model(s, n_observed, mean, scale).to(device, mean.dtype) for s in self.seeds_]
         self._adopt(models, rows, training, self._bound(x, y, training))
         return self
 
@@ -153,7 +180,7 @@ class Estimator(Transformer):
         fitted = polish(fitted, self.seeds_, rows, training, bound=bound)
         with torch.no_grad():
             for model in models:
-                model.settle(rows.train)
+                model.settle(rows.whole)
             points = [model.code(rows.train[:POINTS]) for model in models]
         self.points_ = torch.stack(points).double().cpu().numpy()
         self._n_features_out = self.points_.shape[-1]
@@ -189,8 +216,8 @@ class Estimator(Transformer):
         rows, model = self._ready(x, "x", self.best_)
         draws = model.draws(len(rows), seeds.generator(0, "held-out draws"))
         with torch.no_grad():
-            loss, _ = model((rows - model.mean) / model.scale, {k: v.to(rows) for k, v in draws.items()}, 1.0)
-        return -float(loss)
+            loss, terms = model((rows - model.mean) / model.scale, {k: v.to(rows) for k, v in draws.items()}, 1.0)
+        return -float(loss - terms.get("adversary", 0.0))
 
     # ---- what the rest of the house reads ----------------------------------------------------------------
 
@@ -219,46 +246,75 @@ class Estimator(Transformer):
     # ---- inside ------------------------------------------------------------------------------------------
 
     def _rows(
-        self, array: np.ndarray, training: Training, device: torch.device, beside: np.ndarray | None = None
+        self, array: Any, training: Training, device: torch.device, beside: np.ndarray | None = None
     ) -> tuple[Rows, Tensor, Tensor]:
         """Split and standardise. The split depends on the number of rows only, so all seeds share it."""
-        x = torch.as_tensor(array, dtype=getattr(torch, training.dtype))
-        n = len(x)
+        n, dtype = len(array), getattr(torch, training.dtype)
         order = torch.randperm(n, generator=seeds.generator(0, "held-out rows", n))
         n_held_out = min(n - 1, max(1, round(training.held_out * n))) if training.held_out > 0 else 0
-        kept = x[order[n_held_out:]]
-        mean = kept.mean(dim=0) if self.standardise else x.new_zeros(x.shape[1])
-        spread = kept.std(dim=0, correction=0) if self.standardise else x.new_ones(x.shape[1])
+        fingerprint = self._fingerprint(array, training, beside)
+        kept, held = order[n_held_out:], order[:n_held_out] if n_held_out else order
+        if are_pictures(array) or (array.dtype == np.uint8 and beside is None):
+            mean, scale = self._units(array, kept)
+            mean, scale = torch.as_tensor(mean, dtype=dtype), torch.as_tensor(scale, dtype=dtype)
+            train_rows, held_out = (
+                _pixels(array, places, mean.to(device), scale.to(device)) for places in (kept, held)
+            )
+            return Rows(train_rows, held_out, fingerprint), mean, scale
+        x = torch.as_tensor(array, dtype=dtype)
+        mean = x[kept].mean(dim=0) if self.standardise else x.new_zeros(x.shape[1])
+        spread = x[kept].std(dim=0, correction=0) if self.standardise else x.new_ones(x.shape[1])
         scale = torch.where(spread > 0, spread, torch.ones_like(spread))
         standard = (x - mean) / scale
         if beside is not None:
-            array = np.concatenate([array, beside], axis=1)
             standard = torch.cat([standard, torch.as_tensor(beside).to(standard)], dim=1)
         standard = standard.to(device)
-        train_rows = standard[order[n_held_out:]]
-        held_out = standard[order[:n_held_out]] if n_held_out else train_rows
-        return Rows(train_rows, held_out, self._fingerprint(array, training)), mean, scale
+        return Rows(standard[kept], standard[held], fingerprint), mean, scale
+
+    def _units(self, array: Any, kept: Tensor) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and scale of bytes: their own, or zero and 255."""
+        if self.standardise:
+            mean, spread = moments(array[kept.numpy()])
+            return mean, np.where(spread > 0, spread, 1.0)
+        width = prod(array.shape) if are_pictures(array) else array.shape[1]
+        return np.zeros(width), np.full(width, PIXEL)
 
     def _model(self, seed: int, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         with seeds.global_torch(seed, "initial weights"):
             return self._build(n_observed, mean.clone(), scale.clone())
 
-    def _fingerprint(self, array: np.ndarray, training: Training) -> str:
+    def _fingerprint(self, array: Any, training: Training, beside: np.ndarray | None) -> str:
         described = {k: getattr(v, "__qualname__", repr(v)) for k, v in self.get_params(deep=False).items()}
         settings = {k: v for k, v in described.items() if k not in ("training", "random_state")}
         facts = [type(self).__name__, settings, repr(training.consequential()), self.seeds_, array.shape]
         digest = hashlib.sha256(json.dumps(facts).encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(signature(array) if are_pictures(array) else np.ascontiguousarray(array).data)
+        digest.update(b"" if beside is None else np.ascontiguousarray(beside).data)
         return digest.hexdigest()
 
     def _through(self, x: Any, verb: str, k: int) -> Any:
-        rows, model = self._ready(x, "z" if verb == "decode" else "x", k)
+        rows, model = self._given(x, "z" if verb == "decode" else "x", k)
+        width = max(self.n_features_in_, 1)
         with torch.no_grad():
-            result = getattr(model, verb)(rows)
+            parts = [getattr(model, verb)(_floats(rows, some, model.mean)) for some in stretches(len(rows), width)]
+        result = torch.cat(parts)
         return result.to(x.device) if isinstance(x, Tensor) else result.cpu().numpy()
 
     def _ready(self, x: Any, name: str, k: int) -> tuple[Tensor, Codec]:
         """Checked rows beside the k-th model, both in the precision of the input."""
+        rows, model = self._given(x, name, k)
+        return _floats(rows, slice(0, len(rows)), model.mean), model
+
+    def _given(self, x: Any, name: str, k: int) -> tuple[Any, Codec]:
+        """Checked rows and the k-th model in their precision; bytes and pictures stay what they are."""
+        if are_pictures(x):
+            check_pictures(x)
+            self._compare_columns(x, np.empty((0, prod(x.shape))), reset=False)
+            return x, self.models_[k]
+        stored = bytes_of(x) if name == "x" else None
+        if stored is not None:
+            self._compare_columns(x, stored, reset=False)
+            return torch.as_tensor(stored), self.models_[k]
         if isinstance(x, Tensor):
             checks.require(x.ndim == 2, f"{name} must have two axes, (batch, dim).", f"shape {tuple(x.shape)}")
             rows = x if x.dtype == torch.float64 else x.float()
@@ -271,7 +327,22 @@ class Estimator(Transformer):
         checks.require(rows.shape[1] == columns, f"{name} must have {columns} columns.", f"{rows.shape[1]}")
         model = self.models_[k]
         twin = deepcopy(model).double() if rows.dtype == torch.float64 else model
-        return rows.to(model.mean.device), twin
+        return rows, twin
+
+
+def _pixels(array: Any, places: Tensor, mean: Tensor, scale: Tensor) -> Bytes | Lazy:
+    """Bytes at some places, beside ``mean``; pictures are left where they are."""
+    if are_pictures(array):
+        return Lazy(array, places.numpy(), mean, scale)
+    return Bytes(torch.as_tensor(array[places.numpy()], device=mean.device), mean, scale)
+
+
+def _floats(rows: Any, some: slice, like: Tensor) -> Tensor:
+    """Rows as numbers beside ``like``: bytes and pictures in its precision, numbers in their own."""
+    if are_pictures(rows):
+        return torch.as_tensor(rows.pictures(np.arange(some.start, some.stop)), device=like.device).to(like)
+    part = rows[some].to(like.device)
+    return part if part.is_floating_point() else part.to(like)
 
 
 def network(builder: Builder | None, role: str, inputs: int, outputs: int) -> nn.Module:

@@ -21,6 +21,11 @@ class Training(BaseEstimator):
     never trained on; with ``patience``, a model stops when its held-out objective has not improved for that many of
     the 30 looks. ``checkpoint`` names a file that is written every ``checkpoint_seconds`` and resumed from when it
     exists. ``device`` is a torch device or ``"auto"``; ``dtype`` is ``"float32"`` or ``"float64"``.
+
+    For networks of images: ``precision="bfloat16"`` runs the forward pass in mixed precision on a GPU, with weights in
+    ``dtype`` (a processor, many of which have no such arithmetic, goes on in full); with ``average`` an exponential moving average of the weights, of that memory, is what is looked at and
+    kept; ``schedule="constant"`` leaves out the cycle of the learning rate; ``capture`` records a step on a GPU once,
+    as a CUDA graph, and replays it, which changes speed and not results.
     """
 
     def __init__(
@@ -37,6 +42,10 @@ class Training(BaseEstimator):
         held_out: float = 0.1,
         device: str = "cpu",
         dtype: str = "float32",
+        precision: str = "full",
+        average: float | None = None,
+        schedule: str = "cycle",
+        capture: bool = True,
         checkpoint: str | Path | None = None,
         checkpoint_seconds: float = 30.0,
         verbose: bool = False,
@@ -52,6 +61,10 @@ class Training(BaseEstimator):
         self.held_out = held_out
         self.device = device
         self.dtype = dtype
+        self.precision = precision
+        self.average = average
+        self.schedule = schedule
+        self.capture = capture
         self.checkpoint = checkpoint
         self.checkpoint_seconds = checkpoint_seconds
         self.verbose = verbose
@@ -71,6 +84,12 @@ class Training(BaseEstimator):
             checks.count(self.patience, "patience")
         checks.number(self.held_out, "held_out", minimum=0.0, maximum=0.9)
         checks.one_of(self.dtype, "dtype", ("float32", "float64"))
+        checks.one_of(self.precision, "precision", ("full", "bfloat16"))
+        both = self.precision == "bfloat16" and self.dtype == "float64"
+        checks.require(not both, "precision must be full in double precision.", "bfloat16 and float64")
+        if self.average is not None:
+            checks.number(self.average, "average", minimum=0, maximum=1 - 1e-9)
+        checks.one_of(self.schedule, "schedule", ("cycle", "constant"))
         checks.number(self.checkpoint_seconds, "checkpoint_seconds", minimum=0)
 
     def torch_device(self) -> torch.device:
@@ -93,5 +112,5 @@ class Training(BaseEstimator):
 
     def consequential(self) -> dict[str, object]:
         """The settings that change the result; the rest may differ when a fit is resumed."""
-        inert = ("device", "checkpoint", "checkpoint_seconds", "verbose")
+        inert = ("device", "capture", "checkpoint", "checkpoint_seconds", "verbose")
         return {k: v for k, v in self.get_params(deep=False).items() if k not in inert}

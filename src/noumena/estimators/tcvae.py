@@ -24,7 +24,7 @@ from torch import Tensor
 from noumena import checks
 from noumena.estimators.estimator import Builder, Codec, network
 from noumena.estimators.training import Training
-from noumena.estimators.vae import IN_USE, VAE, VAEObjective, kl_to_standard_normal
+from noumena.estimators.vae import VAE, VAEObjective
 from noumena.penalties import Penalty
 
 AT_ONCE = 512
@@ -81,33 +81,30 @@ class TCVAEObjective(VAEObjective):
 
     kl = 0.0
 
-    def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
-        """Loss and terms on a batch of standardised observations."""
-        mean, log_variance = self.encoder(x).chunk(2, dim=-1)
-        z = mean + draws["noise"] * (log_variance / 2).exp()
-        parts = decomposed_kl(z, mean, log_variance)
-        terms = {
-            "reconstruction": (self.decoder(z) - x).square().sum(dim=-1).mean(),
-            "kl": kl_to_standard_normal(mean, log_variance).mean(),
-            "mutual information": parts.mutual_information.mean(),
-            "total correlation": parts.total_correlation.mean(),
-            "dimension-wise kl": parts.dimension_wise.mean(),
-            "active": (mean.var(dim=0, correction=0) > IN_USE).to(x).sum(),
+    def parts(
+        self, x: Tensor, z: Tensor, posterior: tuple[Tensor, Tensor], draws: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """The VAE's terms and the three parts of its KL term."""
+        found = decomposed_kl(z, *posterior)
+        return super().parts(x, z, posterior, draws) | {
+            "mutual information": found.mutual_information.mean(),
+            "total correlation": found.total_correlation.mean(),
+            "dimension-wise kl": found.dimension_wise.mean(),
         }
-        loss = terms["reconstruction"] + self.kl * terms["kl"] + (self.beta - self.kl) * terms["total correlation"]
-        if self.penalty is None:
-            return loss, terms
-        terms["penalty"] = self.penalty(self.decoder, z, progress, draws)
-        return loss + terms["penalty"], terms
+
+    def weigh(self, terms: dict[str, Tensor]) -> Tensor:
+        """The loss without the penalty."""
+        return terms["reconstruction"] + self.kl * terms["kl"] + (self.beta - self.kl) * terms["total correlation"]
 
 
-class TCVAE(VAE):
+class BetaTCVAE(VAE):
     """A β-TCVAE, a baseline: latents are pressed to be independent of each other.
 
     Parameters: ``n_latents``; ``penalty``; ``beta``, the weight of the total correlation, and ``kl``, that of the rest
-    of the KL term, both against the summed squared error (equal ones are a ``VAE``); ``encoder`` and ``decoder`` are
-    builders called with the numbers of inputs and outputs (an encoder is asked for twice the latents: mean and
-    log-variance); ``standardise`` the observations; ``n_models`` seeds in one program; ``training``; ``random_state``.
+    of the KL term, both against the summed squared error (equal ones are a ``VAE``); ``likelihood``, as in ``VAE``;
+    ``encoder`` and ``decoder`` are builders called with the numbers of inputs and outputs (an encoder is asked for
+    twice the latents: mean and log-variance); ``standardise`` the observations; ``n_models`` seeds in one program;
+    ``training``; ``random_state``.
     """
 
     def __init__(
@@ -117,6 +114,7 @@ class TCVAE(VAE):
         penalty: Penalty | None = None,
         beta: float = 1.0,
         kl: float = 0.1,
+        likelihood: str = "normal",
         encoder: Builder | None = None,
         decoder: Builder | None = None,
         standardise: bool = True,
@@ -128,6 +126,7 @@ class TCVAE(VAE):
             n_latents,
             penalty=penalty,
             beta=beta,
+            likelihood=likelihood,
             encoder=encoder,
             decoder=decoder,
             standardise=standardise,
@@ -144,6 +143,6 @@ class TCVAE(VAE):
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         encoder = network(self.encoder, "encoder", n_observed, 2 * self.n_latents)
         decoder = network(self.decoder, "decoder", self.n_latents, n_observed)
-        objective = TCVAEObjective(encoder, decoder, mean, scale, beta=self.beta)
+        objective = TCVAEObjective(encoder, decoder, mean, scale, beta=self.beta, likelihood=self.likelihood)
         objective.penalty, objective.n_latents, objective.kl = self.penalty, self.n_latents, self.kl
         return objective

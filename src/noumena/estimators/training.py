@@ -13,11 +13,12 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,10 +28,12 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from noumena import seeds, threads
 from noumena.checks import DivergenceError
+from noumena.estimators.capture import Recorded
 from noumena.estimators.checkpoint import Checkpoint
-from noumena.estimators.descent import BoundedDescent, Descent, State
+from noumena.estimators.descent import BoundedDescent, Descent, Pace, State
 from noumena.estimators.history import History
 from noumena.estimators.plan import Training
+from noumena.estimators.rows import Rows
 
 BLOCK = 32
 """Steps whose random draws are made together."""
@@ -47,14 +50,27 @@ COLLAPSE_AFTER = 10
 
 
 class Objective(nn.Module):
-    """What is minimised: a module that turns a batch into a loss and its named terms."""
+    """What is minimised: a module that turns a batch into a loss and its named terms.
+
+    Parameters whose name begins with one of ``fixed`` are not trained, as those of an earlier stage (``requires_grad``
+    says nothing: it is off in every trained model). Those that begin with a key of ``paces`` move at a pace of their
+    own. Where the loss on held-out rows does not say how good a model is, as in a game of two networks,
+    ``judged`` is false and the last model is kept instead of the best one.
+    """
+
+    fixed: tuple[str, ...] = ()
+    paces: Mapping[str, Pace] = {}
+    judged = True
 
     def draws(self, rows: int, generator: torch.Generator) -> dict[str, Tensor]:
         """Random numbers the loss needs for ``rows`` rows, each with a leading axis of rows."""
         return {}
 
     def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss on a batch and its terms, unweighted; a term ``active`` counts the latents in use."""
+        """The loss on a batch and its terms, unweighted; a term ``active`` counts the latents in use, and a term
+        ``adversary`` is a part of the loss that trains an opponent and says nothing of the model.
+
+        ``progress`` is a tensor of no axes where a step is recorded on a GPU."""
         raise NotImplementedError
 
 
@@ -69,15 +85,6 @@ class Trained:
     stopped_at: np.ndarray
     diverged: np.ndarray
     interrupted: bool
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Data for a fit: rows to train on, rows held out, and a fingerprint of settings and data."""
-
-    train: Tensor
-    held_out: Tensor
-    fingerprint: str
 
 
 def train(
@@ -119,12 +126,21 @@ class _Fit:
         self.models = models
         self.skeleton = deepcopy(self.models[0]).to("meta")
         parameters, self.buffers = stack_module_state(self.models)  # type: ignore[arg-type]
-        self.parameters: State = {k: v.detach().requires_grad_() for k, v in parameters.items()}
+        still = {name for name in parameters if name.startswith(models[0].fixed)}
+        self.buffers |= {k: v.detach() for k, v in parameters.items() if k in still}
+        self.parameters: State = {k: v.detach().requires_grad_() for k, v in parameters.items() if k not in still}
+        first = next(iter(self.parameters.values()))
+        self.device, self.dtype = first.device, first.dtype
         how = {"learning_rate": plan.learning_rate, "clip": plan.clip, "weight_decay": plan.weight_decay}
+        how |= {"paces": models[0].paces}
         self.descent = (
             Descent(self.parameters, **how) if bound is None else BoundedDescent(self.parameters, bound=bound, **how)
         )
         K = len(model_seeds)
+        self.recorded = Recorded(self._step) if plan.capture and first.is_cuda and bound is None else None
+        self.averaged: State = (
+            {} if plan.average is None else {k: v.detach().clone() for k, v in self.parameters.items()}
+        )
         self.best: State = {k: v.detach().clone() for k, v in self.parameters.items()}
         self.best_objective = np.full(K, np.inf)
         self.waited = np.zeros(K, dtype=int)
@@ -173,11 +189,11 @@ class _Fit:
             if self.step // per_epoch != epoch or order is None:
                 epoch = self.step // per_epoch
                 order = torch.stack([torch.randperm(n, generator=g) for g in self._generators("rows", epoch)])
-                order = order.to(self.x.device)
+                order = order.to(self.device)
             if self.step // BLOCK != block:
                 block = self.step // BLOCK
                 each = [self.models[0].draws(BLOCK * B, g) for g in self._generators("draws", block)]
-                draws = {k: torch.stack([d[k] for d in each]).to(self.x) for k in each[0]}
+                draws = {k: torch.stack([d[k] for d in each]).to(self.device, self.dtype) for k in each[0]}
             place, turn = self.step % per_epoch, self.step % BLOCK
             rows = order[:, place * B : (place + 1) * B]
             yield self.x[rows], {k: v[:, turn * B : (turn + 1) * B] for k, v in draws.items()}
@@ -188,7 +204,22 @@ class _Fit:
     def _update(self, x: Tensor, draws: dict[str, Tensor]) -> Tensor:
         done = self.step / self.plan.steps
         progress = self.start + (1 - self.start) * done
-        return self.descent.move(lambda: self._losses(self.parameters, x, draws, progress), one_cycle(done))
+        self.descent.set_rate(one_cycle(done) if self.plan.schedule == "cycle" else 1.0)
+        if self.recorded is None:
+            loss = self.descent.step(lambda: self._losses(self.parameters, x, draws, progress))
+        else:
+            there = torch.full((), progress, device=self.device, dtype=self.dtype)
+            loss = self.recorded({"x": x, "progress": there, **{f"draw {k}": v for k, v in draws.items()}})
+        if self.plan.average is not None:  # a young average forgets faster
+            share = 1 - min(self.plan.average, (1 + self.step) / (10 + self.step))
+            torch._foreach_lerp_([*self.averaged.values()], [p.detach() for p in self.parameters.values()], share)
+        return loss
+
+    def _step(self, inputs: State) -> Tensor:
+        """A step on inputs that all are tensors, as a recording wants it."""
+        draws = {k.removeprefix("draw "): v for k, v in inputs.items() if k.startswith("draw ")}
+        progress: Any = inputs["progress"]
+        return self.descent.step(lambda: self._losses(self.parameters, inputs["x"], draws, progress))
 
     def _losses(
         self, parameters: State, x: Tensor, draws: dict[str, Tensor], progress: float, *, shared: bool = False
@@ -197,7 +228,9 @@ class _Fit:
             return functional_call(self.skeleton, (p, b), (rows, d, progress))
 
         data_axis = None if shared else 0
-        return vmap(one, in_dims=(0, 0, data_axis, data_axis))(parameters, self.buffers, x, draws)
+        mixed = self.plan.precision == "bfloat16" and self.device.type != "cpu"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=mixed):
+            return vmap(one, in_dims=(0, 0, data_axis, data_axis))(parameters, self.buffers, x, draws)
 
     # ---- looking and deciding ----------------------------------------------------------------------------
 
@@ -207,11 +240,11 @@ class _Fit:
         draws = {k: v.to(rows) for k, v in draws.items()}
         with torch.no_grad():
             loss, terms = self._losses(parameters, rows, draws, 1.0, shared=True)
-            loss = self.descent.judge(loss, terms)
+            loss = self.descent.judge(loss - terms.get("adversary", 0.0), terms)
         return {k: v.double().cpu().numpy() for k, v in {"objective": loss, **terms}.items()}
 
     def _look(self, loss: Tensor) -> None:
-        seen = self._read(self.parameters, self.held_out[:HELD_OUT_LOOK])
+        seen = self._read(self.averaged or self.parameters, self.held_out[:HELD_OUT_LOOK])
         objective, training = seen["objective"], loss.double().cpu().numpy()
         self.history.add(self.step, {**seen, "training loss": training})
         self._diagnose()
@@ -219,7 +252,7 @@ class _Fit:
         self.diverged |= lost
         self.stopped_at[lost] = self.step
         running = ~self._stopped() & ~self.diverged
-        better = running & (objective < self.best_objective)
+        better = running & ((objective < self.best_objective) | (not self.models[0].judged))
         self.best_objective[better] = objective[better]
         self._keep(better)
         self.waited = np.where(better, 0, self.waited + 1)
@@ -242,9 +275,9 @@ class _Fit:
             )
 
     def _keep(self, better: np.ndarray) -> None:
-        chosen = torch.as_tensor(np.flatnonzero(better), device=self.x.device)
+        chosen = torch.as_tensor(np.flatnonzero(better), device=self.device)
         for name, value in self.best.items():
-            value[chosen] = self.parameters[name].detach()[chosen]
+            value[chosen] = (self.averaged or self.parameters)[name].detach()[chosen]
 
     def _stopped(self) -> np.ndarray:
         return self.stopped_at < self.plan.steps
@@ -261,7 +294,8 @@ class _Fit:
             warnings.warn(self._sentence(), ConvergenceWarning, stacklevel=5)
         never_read = ~np.isfinite(self.best_objective)
         self._keep(never_read & ~self.diverged)
-        terms = self._read(self.best, self.held_out[:HELD_OUT_MOST])
+        most = HELD_OUT_MOST if isinstance(self.held_out, Tensor) else HELD_OUT_LOOK
+        terms = self._read(self.best, self.held_out[:most])
         if not self.history.steps:  # interrupted before the first look
             self.history.add(self.step, {**terms, "training loss": terms["objective"]})
         for k, model in enumerate(self.models):
@@ -298,6 +332,7 @@ class _Fit:
             tensors={
                 **{f"now.{n}": p.detach() for n, p in self.parameters.items()},
                 **{f"best.{n}": p for n, p in self.best.items()},
+                **{f"averaged.{n}": p for n, p in self.averaged.items()},
                 **self.descent.state(),
                 "best_objective": torch.as_tensor(self.best_objective),
                 "waited": torch.as_tensor(self.waited),
@@ -317,6 +352,8 @@ class _Fit:
             for name, parameter in self.parameters.items():
                 parameter.copy_(kept.tensors[f"now.{name}"])
                 self.best[name].copy_(kept.tensors[f"best.{name}"])
+                if self.averaged:
+                    self.averaged[name].copy_(kept.tensors[f"averaged.{name}"])
         self.descent.restore(kept.tensors)
         self.best_objective = kept.tensors["best_objective"].numpy()
         self.waited = kept.tensors["waited"].numpy()

@@ -1,7 +1,9 @@
 """Variational autoencoders with a Gaussian posterior, a standard normal prior and an optional bias.
 
 Objective (minimised): ``‖x − f(z)‖² + β·KL + penalty(f, z)``, ``z`` drawn from the posterior, the squared error summed
-over standardised observations. Reference: diverse dictionary learning, Section 4, with ``α`` inside the penalty.
+over standardised observations; for images, ``likelihood="bernoulli"`` puts the cross-entropy in its place and the
+penalty on the pixels, after the sigmoid. Reference: diverse dictionary learning, Section 4, with ``α`` inside the
+penalty; *Auto-encoding variational Bayes* and *beta-VAE* for Bernoulli pixels, where ``β = 1`` is the evidence bound.
 Deviations: ``β = 0.01`` (the paper has 0.05), against the *summed* error, i.e. a decoder noise variance of β/2 per
 observation: a heavier KL term buys independence with dependencies, and seeds then disagree on which.
 """
@@ -16,6 +18,7 @@ from torch import Tensor, nn
 
 from noumena import checks
 from noumena.estimators.estimator import Builder, Codec, Estimator, network
+from noumena.estimators.likelihoods import check, check_range, emitting, misfit, output
 from noumena.estimators.training import Training
 from noumena.penalties import Penalty
 
@@ -35,11 +38,23 @@ def kl_to_standard_normal(
 
 
 class VAEObjective(Codec):
-    """``reconstruction + β·KL + penalty``."""
+    """``reconstruction + β·KL + penalty``; subclasses add to ``parts`` and ``weigh``.
 
-    def __init__(self, encoder: nn.Module, decoder: nn.Module, mean: Tensor, scale: Tensor, *, beta: float):
-        super().__init__(encoder, decoder, mean, scale)
-        self.beta = beta
+    Under a Bernoulli likelihood ``decoder`` gives pixels: it ends in a sigmoid, behind the builder's network of logits.
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        decoder: nn.Module,
+        mean: Tensor,
+        scale: Tensor,
+        *,
+        beta: float,
+        likelihood: str = "normal",
+    ):
+        super().__init__(encoder, emitting(decoder, likelihood), mean, scale)
+        self.beta, self.likelihood = beta, likelihood
         self.penalty: Penalty | None = None
         self.n_latents = 0
 
@@ -52,16 +67,36 @@ class VAEObjective(Codec):
         noise = {"noise": torch.randn(rows, self.n_latents, generator=generator)}
         return noise | ({} if self.penalty is None else self.penalty.draws(rows, self.n_latents, generator))
 
-    def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
-        """Loss and terms on a batch of standardised observations."""
-        mean, log_variance = self.encoder(x).chunk(2, dim=-1)
-        z = mean + draws["noise"] * (log_variance / 2).exp()
-        terms = {
-            "reconstruction": (self.decoder(z) - x).square().sum(dim=-1).mean(),
+    def posterior(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and log-variance of the latents of standardised observations."""
+        mean, log_variance = self.encoder(x).to(x.dtype).chunk(2, dim=-1)
+        return mean, log_variance
+
+    def draw(self, mean: Tensor, log_variance: Tensor, noise: Tensor) -> Tensor:
+        """Latents from the posterior, by standard normal noise."""
+        return mean + noise * (log_variance / 2).exp()
+
+    def parts(
+        self, x: Tensor, z: Tensor, posterior: tuple[Tensor, Tensor], draws: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """All terms but the penalty, of observations, latents drawn and the posterior they were drawn from."""
+        mean, log_variance = posterior
+        return {
+            "reconstruction": misfit(output(self.decoder, z, self.likelihood), x, self.likelihood).mean(),
             "kl": kl_to_standard_normal(mean, log_variance).mean(),
             "active": (mean.var(dim=0, correction=0) > IN_USE).to(x).sum(),
         }
-        loss = terms["reconstruction"] + self.beta * terms["kl"]
+
+    def weigh(self, terms: dict[str, Tensor]) -> Tensor:
+        """The loss without the penalty."""
+        return terms["reconstruction"] + self.beta * terms["kl"]
+
+    def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
+        """Loss and terms on a batch of standardised observations."""
+        posterior = self.posterior(x)
+        z = self.draw(*posterior, draws["noise"])
+        terms = self.parts(x, z, posterior, draws)
+        loss = self.weigh(terms)
         if self.penalty is None:
             return loss, terms
         terms["penalty"] = self.penalty(self.decoder, z, progress, draws)
@@ -72,6 +107,8 @@ class VAE(Estimator):
     """A variational autoencoder; with ``0.05 * DependencySparsity()`` one whose latents can be certified.
 
     Parameters: ``n_latents``; ``penalty``; ``beta``, the weight of the KL term against the summed squared error;
+    ``likelihood``, ``"normal"`` or ``"bernoulli"`` (for observations in [0, 1], such as pixels; needs
+    ``standardise=False``, the decoder's outputs are logits, and the cross-entropy replaces the squared error);
     ``encoder`` and ``decoder`` are builders called with the numbers of inputs and outputs (an encoder is asked for
     twice the latents: mean and log-variance); ``standardise`` the observations; ``n_models`` seeds in one program;
     ``training``; ``random_state``.
@@ -83,6 +120,7 @@ class VAE(Estimator):
         *,
         penalty: Penalty | None = None,
         beta: float = 0.01,
+        likelihood: str = "normal",
         encoder: Builder | None = None,
         decoder: Builder | None = None,
         standardise: bool = True,
@@ -93,6 +131,7 @@ class VAE(Estimator):
         self.n_latents = n_latents
         self.penalty = penalty
         self.beta = beta
+        self.likelihood = likelihood
         self.encoder = encoder
         self.decoder = decoder
         self.standardise = standardise
@@ -103,11 +142,17 @@ class VAE(Estimator):
     def _check(self) -> None:
         super()._check()
         checks.number(self.beta, "beta", minimum=0)
+        check(self.likelihood, self.standardise)
+
+    def _table(self, x: Any) -> Any:
+        array = super()._table(x)
+        check_range(array, self.likelihood)
+        return array
 
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         encoder = network(self.encoder, "encoder", n_observed, 2 * self.n_latents)
         decoder = network(self.decoder, "decoder", self.n_latents, n_observed)
-        objective = VAEObjective(encoder, decoder, mean, scale, beta=self.beta)
+        objective = VAEObjective(encoder, decoder, mean, scale, beta=self.beta, likelihood=self.likelihood)
         objective.penalty, objective.n_latents = self.penalty, self.n_latents
         return objective
 
@@ -121,6 +166,7 @@ class BetaVAE(VAE):
         *,
         penalty: Penalty | None = None,
         beta: float = 1.0,
+        likelihood: str = "normal",
         encoder: Builder | None = None,
         decoder: Builder | None = None,
         standardise: bool = True,
@@ -132,6 +178,7 @@ class BetaVAE(VAE):
             n_latents,
             penalty=penalty,
             beta=beta,
+            likelihood=likelihood,
             encoder=encoder,
             decoder=decoder,
             standardise=standardise,

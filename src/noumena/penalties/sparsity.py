@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log1p
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -34,16 +35,29 @@ def dependency_l1(J: Float[Tensor, "batch observed latent"]) -> Float[Tensor, ""
     return J.abs().sum(dim=(-2, -1)).mean()
 
 
-def dependency_log(J: Float[Tensor, "batch observed latent"], scale: float) -> Float[Tensor, ""]:
+def ramped(progress: float | Tensor, ramp: float) -> Any:
+    """How far a rise over the first ``ramp`` of a fit has come: 0 at its start, 1 from there on.
+
+    >>> ramped(0.2, 0.8), ramped(torch.tensor(0.9), 0.8), ramped(0.0, 0.0)
+    (0.25, tensor(1.), 1.0)
+    """
+    if isinstance(progress, Tensor):
+        return (progress / ramp).clamp(max=1) if ramp > 0 else torch.ones_like(progress)
+    return 1.0 if progress >= ramp else progress / ramp
+
+
+def dependency_log(J: Float[Tensor, "batch observed latent"], scale: float | Tensor) -> Float[Tensor, ""]:
     """Mean over points of ``Σ log(1 + |J|/ε) / log(1 + 1/ε)``; an entry of size 1 counts 1, zero counts 0.
 
     >>> float(dependency_log(torch.eye(3)[None], 0.1).round(decimals=4))
     3.0
     """
-    return (J.abs() / scale).log1p().sum(dim=(-2, -1)).mean() / log1p(1 / scale)
+    return (J.abs() / scale).log1p().sum(dim=(-2, -1)).mean() / (
+        log1p(1 / scale) if isinstance(scale, float) else (1 / scale).log1p()
+    )
 
 
-def dependency_clipped(J: Float[Tensor, "batch observed latent"], scale: float) -> Float[Tensor, ""]:
+def dependency_clipped(J: Float[Tensor, "batch observed latent"], scale: float | Tensor) -> Float[Tensor, ""]:
     """Mean over points of ``Σ min(|J|/ε, 1)``; an entry above ``ε`` counts 1 and is not pulled, zero counts 0.
 
     >>> float(dependency_clipped(torch.tensor([[[5.0, -0.25, 0.0]]]), 0.5))
@@ -52,7 +66,7 @@ def dependency_clipped(J: Float[Tensor, "batch observed latent"], scale: float) 
     return (J.abs() / scale).clamp(max=1).sum(dim=(-2, -1)).mean()
 
 
-def dependency_l0(J: Float[Tensor, "batch observed latent"], scale: float) -> Float[Tensor, ""]:
+def dependency_l0(J: Float[Tensor, "batch observed latent"], scale: float | Tensor) -> Float[Tensor, ""]:
     """Mean over points of ``Σ J²/(J² + ε²)``; an entry of size ``ε`` counts ½, a large one 1, zero counts 0.
 
     >>> float(dependency_l0(torch.tensor([[[3e9, -1.0, 0.0]]]), 1.0))
@@ -99,7 +113,7 @@ class CountsDependencies(Penalty):
 
     def _counted(self, entries: Float[Tensor, "batch observed latent"], progress: float) -> Tensor:
         """The surrogate of the entries at this point of a fit."""
-        fraction = 1.0 if progress >= self.ramp else progress / self.ramp
+        fraction = ramped(progress, self.ramp)
         if self.surrogate == "l1":
             return fraction * dependency_l1(entries)
         count = {"log": dependency_log, "clipped": dependency_clipped, "l0": dependency_l0}[self.surrogate]

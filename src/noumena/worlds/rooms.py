@@ -79,6 +79,15 @@ class Rooms:
         )
         return np.stack(np.unravel_index(numbers, LEVELS), axis=1)
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of an image."""
+        return 3, self.size, self.size
+
+    def pictures(self, index: Any) -> UInt8[Tensor, "batch pixel"]:
+        """Flat images of the grid by their number, rendered now."""
+        return self.render(self.levels(index)).flatten(1)
+
     def render(self, levels: Any) -> UInt8[Tensor, "batch 3 size size"]:
         """Images of levels of the grid, whole numbers (batch, factor)."""
         table = checks.table(levels, "levels")

@@ -45,7 +45,7 @@ from noumena.estimators.autoencoder import Autoencoder
 from noumena.estimators.bio import BioAE
 from noumena.estimators.estimator import Estimator
 from noumena.estimators.ica import ICA
-from noumena.estimators.tcvae import TCVAE
+from noumena.estimators.tcvae import BetaTCVAE
 from noumena.estimators.training import Training
 from noumena.estimators.vae import BetaVAE
 from noumena.metrics import agreement
@@ -170,7 +170,7 @@ def model(
         return BioAE(latents, energy=float(strength or 0), weight=float(second or 0), **parts)
     if method == "β-VAE":
         return BetaVAE(latents, beta=float(strength or 0), **parts)
-    return TCVAE(latents, beta=float(strength or 0), kl=KL, **parts)
+    return BetaTCVAE(latents, beta=float(strength or 0), kl=KL, **parts)
 
 
 def _read(method: str, fitted: Any, images: Split) -> list[Row]:

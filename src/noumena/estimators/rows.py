@@ -1,0 +1,171 @@
+"""Rows: what a fit is shown. A table of numbers on the device; bytes there, made numbers as they are asked for; or
+pictures that are read or rendered when a batch is due.
+
+A byte a pixel instead of four is what lets a data set of images stay on a GPU. Whatever they are, rows come out
+standardised, ``(x − mean) / scale``, by whole numbers, slices or tables of whole numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from noumena import checks
+
+AT_ONCE = 2**25
+"""Numbers that are made of bytes, or sent through a network after a fit, at a time."""
+PIXEL = 255.0
+"""The unit of bytes that are not standardised."""
+SIGNED_BY = 16
+"""Pictures that stand for all in a fingerprint."""
+
+
+@runtime_checkable
+class Pictures(Protocol):
+    """Images that are read or rendered when asked for: how many, their shape, and those at some places as bytes."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of every image."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def pictures(self, index: Any) -> Any:
+        """Flat images as bytes, (batch, channel · height · width), an array or a tensor."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Data for a fit: rows to train on, rows held out, and a fingerprint of settings and data."""
+
+    train: Any
+    held_out: Any
+    fingerprint: str
+
+    @property
+    def whole(self) -> Tensor:
+        """All rows to train on where they are numbers; as many as may be made at once where they are pictures."""
+        if isinstance(self.train, Tensor):
+            return self.train
+        return self.train[: max(1, AT_ONCE // self.train.width)]
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """Bytes, (row, column), that come out as standardised numbers beside ``mean``.
+
+    >>> stored = torch.tensor([[0, 255], [51, 102]], dtype=torch.uint8)
+    >>> Bytes(stored, torch.zeros(2), torch.full((2,), 255.0))[torch.tensor([[1], [0]])]
+    tensor([[[0.2000, 0.4000]],
+    <BLANKLINE>
+            [[0.0000, 1.0000]]])
+    """
+
+    stored: Tensor
+    mean: Tensor
+    scale: Tensor
+
+    def __len__(self) -> int:
+        return len(self.stored)
+
+    @property
+    def width(self) -> int:
+        """Numbers in a row."""
+        return self.stored.shape[1]
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return (self.stored[index].to(self.mean) - self.mean) / self.scale
+
+
+@dataclass(frozen=True)
+class Lazy:
+    """Pictures of a source at ``places``, that come out as standardised numbers beside ``mean``."""
+
+    source: Pictures
+    places: np.ndarray
+    mean: Tensor
+    scale: Tensor
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @property
+    def width(self) -> int:
+        """Numbers in a row."""
+        return prod(self.source.shape)
+
+    def __getitem__(self, index: Any) -> Tensor:
+        chosen = self.places[index.cpu().numpy() if isinstance(index, Tensor) else index]
+        found = torch.as_tensor(self.source.pictures(chosen.ravel()), device=self.mean.device)
+        return (found.to(self.mean) - self.mean).div_(self.scale).unflatten(0, chosen.shape)
+
+
+def are_pictures(x: Any) -> bool:
+    """Whether ``x`` gives pictures when asked, and is not a table.
+
+    >>> are_pictures(np.ones((2, 2)))
+    False
+    """
+    return isinstance(x, Pictures) and not hasattr(x, "dtype")
+
+
+def bytes_of(x: Any) -> np.ndarray | None:
+    """The table of bytes that ``x`` is, or ``None`` where it is anything else.
+
+    >>> bytes_of(torch.zeros(2, 3, dtype=torch.uint8)).dtype, bytes_of([[0, 1]])
+    (dtype('uint8'), None)
+    """
+    array = x.detach().cpu().numpy() if isinstance(x, Tensor) and x.dtype == torch.uint8 else x
+    return array if isinstance(array, np.ndarray) and array.dtype == np.uint8 and array.ndim == 2 else None
+
+
+def moments(x: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation (divisor n) of the columns of rows of bytes, a stretch of rows at a time.
+
+    >>> moments(np.array([[0, 7], [2, 7]], dtype=np.uint8))
+    (array([1., 7.]), array([1., 0.]))
+    """
+    total = squares = np.zeros(1)
+    for some in stretches(len(x), x.shape[1]):
+        part = x[some].astype(np.float64)
+        total, squares = total + part.sum(axis=0), squares + np.square(part).sum(axis=0)
+    mean = total / len(x)
+    return mean, np.sqrt(np.maximum(squares / len(x) - mean**2, 0))
+
+
+def stretches(count: int, width: int) -> Iterator[slice]:
+    """Rows that are dealt with at a time.
+
+    >>> [some.stop for some in stretches(5000, 2**14)]
+    [2048, 4096, 5000]
+    """
+    step = max(1, AT_ONCE // width)
+    return (slice(start, min(start + step, count)) for start in range(0, count, step))
+
+
+def signature(source: Pictures) -> bytes:
+    """What a fingerprint needs to know of pictures: how they describe themselves, and a few of them."""
+    places = np.linspace(0, len(source) - 1, SIGNED_BY).astype(np.int64)
+    some = torch.as_tensor(source.pictures(places)).cpu().numpy()
+    return hashlib.sha256(f"{source} {len(source)} {source.shape}".encode() + some.tobytes()).digest()
+
+
+def check_pictures(source: Pictures) -> None:
+    """Refuse a source whose pictures are not flat rows of bytes."""
+    width = prod(source.shape)
+    some = torch.as_tensor(source.pictures(np.arange(min(2, len(source)))))
+    fits = some.dtype == torch.uint8 and some.ndim == 2 and some.shape[1] == width
+    checks.require(
+        len(source) > 1 and fits,
+        f"Pictures must be two rows or more of {width} bytes.",
+        f"{some.dtype} {tuple(some.shape)}",
+    )
