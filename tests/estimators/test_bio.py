@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from sklearn.base import clone
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
+import noumena as nm
 from noumena import seeds
 from noumena.checks import InputError
 from noumena.estimators.bio import BioAE, activity, negativity, squared_weights
@@ -25,9 +28,9 @@ def data(rows: int = 60) -> np.ndarray:
     return rng.normal(size=(rows, 2)) @ rng.normal(size=(2, 4)) + 0.1 * rng.normal(size=(rows, 4))
 
 
-def objective(seed: int = 0, **prices: float) -> nn.Module:
+def objective(seed: int = 0, **settings: Any) -> Any:
     with seeds.global_torch(seed, "init"):
-        return BioAE(3, encoder=NET, decoder=NET, **prices)._build(4, torch.zeros(4), torch.ones(4))
+        return BioAE(3, encoder=NET, decoder=NET, **settings)._build(4, torch.zeros(4), torch.ones(4))
 
 
 def test_activity_keeps_under_rotation_and_negativity_under_permutation_only() -> None:
@@ -124,6 +127,53 @@ def test_independent_factors_get_latents_of_their_own_although_their_mixing_is_a
     assert scores[0] > 0.975
     assert scores[1] < 0.95
     assert float(found[0].transform(x).min()) > -0.05
+
+
+PENALTIES = [nm.LatentSparsity(), nm.DependencySparsity("l1", points=8), nm.OroJaR(), nm.HessianPenalty()]
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=lambda p: type(p).__name__)
+def test_a_penalty_is_taken_at_the_latents_and_is_added_to_the_loss(penalty: nm.Penalty) -> None:
+    x = torch.as_tensor(data(), dtype=torch.float32)
+    model = objective(penalty=0.5 * penalty).requires_grad_(False)
+    draws = model.draws(len(x), torch.Generator().manual_seed(0))
+    loss, terms = model(x, draws, 1.0)
+    own = {name.removeprefix("0."): value for name, value in draws.items()}
+    torch.testing.assert_close(terms["penalty"], 0.5 * penalty(model.decoder, model.encoder(x), 1.0, own))
+    assert float(terms["penalty"]) > 0
+    model.penalty = None
+    torch.testing.assert_close(loss, model(x, draws, 1.0)[0] + terms["penalty"])
+
+
+def test_the_gradient_of_a_penalty_reaches_the_decoder() -> None:
+    model = objective(penalty=nm.DependencySparsity())
+    _, terms = model(torch.as_tensor(data(), dtype=torch.float32), {}, 1.0)
+    terms["penalty"].backward()
+    assert all(bool((p.grad != 0).any()) for p in model.decoder.parameters() if p.ndim > 1)
+
+
+def test_energy_keeps_a_penalty_from_being_escaped_by_growing_latents() -> None:
+    """Without a price on energy the same penalty is lowered by latents that grow; the check is passed by hand."""
+    x = torch.as_tensor(data(200), dtype=torch.float32)
+    spreads = []
+    for energy in (1.0, 0.0):
+        model = objective(energy=energy, weight=0.0, penalty=0.5 * nm.DependencySparsity("l1"))
+        adam = torch.optim.Adam(model.parameters(), lr=3e-2)
+        for _ in range(60):
+            adam.zero_grad()
+            model(x, {}, 1.0)[0].backward()
+            adam.step()
+        spreads.append(float(model.code(x).detach().std(dim=0).max()))
+    assert spreads[1] > 2 * spreads[0]
+
+
+@pytest.mark.parametrize("price", ["energy", "weight"])
+def test_a_penalty_that_needs_a_scale_is_refused_where_rescaling_is_free(price: str) -> None:
+    quick = Training(steps=2, batch_size=16)
+    with pytest.raises(InputError, match=r"vacuous; give both energy and weight a price above 0\."):
+        BioAE(penalty=nm.DependencySparsity(), training=quick, **{price: 0.0}).fit(data())
+    free = BioAE(penalty=nm.IMAContrast(), encoder=NET, decoder=NET, training=quick, random_state=0, **{price: 0.0})
+    assert np.isfinite(free.fit(data()).terms_["penalty"]).all()
 
 
 def test_a_negative_price_is_refused() -> None:

@@ -58,7 +58,8 @@ def test_odd_parameters_are_stored_and_only_refused_by_fit():
     code = f"""
 import noumena as nm
 from sklearn.utils.estimator_checks import {OUTSIDE} as check
-for kind in (nm.Autoencoder, nm.VAE, nm.BetaVAE, nm.VaDE, nm.MFCVAE, nm.iVAE, nm.BetaTCVAE, nm.FactorVAE, nm.BioAE, nm.QLAE, nm.ICA):
+vaes = (nm.VAE, nm.BetaVAE, nm.VaDE, nm.MFCVAE, nm.iVAE, nm.BetaTCVAE, nm.FactorVAE, nm.EncDiff)
+for kind in (nm.Autoencoder, *vaes, nm.BioAE, nm.QLAE, nm.DisCo, nm.ICA):
     model = kind()
     check(type(model).__name__, model)
 print("checked")

@@ -9,14 +9,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noumena.checks import count, number, one_of
+from noumena.checks import count, number, one_of, require
 from noumena.cli.folders import CHECKPOINT, claim, write_json
 from noumena.cli.verbs import Device, Force, Json, Seed, print_table, say
 
 if TYPE_CHECKING:
     from noumena.estimators import Estimator
+    from noumena.report.pictures import Shape
 
 KINDS = {"vae": "VAE", "beta-vae": "BetaVAE", "autoencoder": "Autoencoder"}
+DATA = (
+    "A .npy, .npz, .csv or .parquet file, rows are samples; with --image a .npy or .npz file of bytes, "
+    "(image, channel, height, width) or channels last, or a folder of pictures."
+)
+TABLE = {"models": 8, "batch_size": 256, "learning_rate": 1e-2}
+IMAGES = {"models": 1, "batch_size": 64, "learning_rate": 1e-3}
+"""Defaults by the kind of data; those of convolutional networks are smaller."""
+POINTS = {False: 64, True: 8}
+"""Rows of a batch at which dependencies are penalised, of a table and of images."""
 
 
 def demo(
@@ -53,15 +63,16 @@ def demo(
 
 
 def fit(
-    data: Annotated[Path, typer.Argument(help="A .npy, .npz, .csv or .parquet file, rows are samples.")],
+    data: Annotated[Path, typer.Argument(help=DATA)],
     out: Annotated[Path, typer.Option(help="Folder for the run.")],
     latents: Annotated[int, typer.Option(help="Number of latents.")],
     estimator: Annotated[str, typer.Option(help="vae, beta-vae or autoencoder.")] = "vae",
+    image: Annotated[bool, typer.Option("--image", help="Images: convolutional networks, pixels in [0, 1].")] = False,
     sparsity: Annotated[float, typer.Option(help="Weight of the dependency sparsity; 0 for none.")] = 0.05,
-    models: Annotated[int, typer.Option(help="Seeds trained in one program.")] = 8,
+    models: Annotated[int | None, typer.Option(help="Seeds trained in one program; 8, or 1 with --image.")] = None,
     steps: Annotated[int, typer.Option(help="Training steps.")] = 3000,
-    batch_size: Annotated[int, typer.Option(help="Rows per step.")] = 256,
-    learning_rate: Annotated[float, typer.Option(help="Peak learning rate.")] = 1e-2,
+    batch_size: Annotated[int | None, typer.Option(help="Rows per step; 256, or 64 with --image.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Peak; 0.01, or 0.001 with --image.")] = None,
     clip: Annotated[float | None, typer.Option(help="Largest gradient norm.")] = None,
     key: Annotated[str | None, typer.Option(help="Which array of an .npz file.")] = None,
     seed: Seed = 0,
@@ -71,74 +82,129 @@ def fit(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Learn latents from a table, certify them, and write a run with a page.
+    """Learn latents from a table or from images, and write a run with a page: certified, or with its pictures.
 
     Example: noumena fit data.csv --latents 5 --out runs/first
+
+    Example: noumena fit pictures/ --image --latents 10 --out runs/seen
     """
     one_of(estimator, "--estimator", tuple(KINDS))
+    usual = IMAGES if image else TABLE
+    models = count(usual["models"] if models is None else models, "--models")
     count(latents, "--latents")
-    count(models, "--models")
     count(seed, "--seed", minimum=0)
     number(sparsity, "--sparsity", minimum=0)
-    from noumena.worlds.tables import read_table
-
-    table = read_table(data, key=key)
+    rows, nets, shape = _images(data, key) if image else (_table(data, key), {}, None)
     claim(out, force=force, resume=resume)
-    import pandas as pd
-
     import noumena as nm
 
     training = nm.Training(
         steps=steps,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
+        batch_size=usual["batch_size"] if batch_size is None else batch_size,
+        learning_rate=usual["learning_rate"] if learning_rate is None else learning_rate,
         clip=clip,
         device=device,
         checkpoint=out / CHECKPOINT,
         checkpoint_seconds=checkpoint_seconds,
         verbose=not as_json and sys.stderr.isatty(),
     )
-    penalty = sparsity * nm.DependencySparsity(points=64) if sparsity > 0 else None
+    penalty = sparsity * nm.DependencySparsity(points=POINTS[image]) if sparsity > 0 else None
     extra: dict[str, Any] = {"normalise": penalty is not None} if estimator == "autoencoder" else {}
     kind = getattr(nm, KINDS[estimator])
-    model = kind(latents, penalty=penalty, n_models=models, training=training, random_state=seed, **extra)
-    model.fit(table.x if table.names is None else pd.DataFrame(table.x, columns=pd.Index(table.names)))
-    _finish(model, out, as_json=as_json)
+    model = kind(latents, penalty=penalty, n_models=models, training=training, random_state=seed, **extra, **nets)
+    _finish(model.fit(rows), out, shape, as_json=as_json)
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="A folder written by noumena fit.")],
+    run: Annotated[Path, typer.Argument(help="A folder written by noumena fit, or saved from Python.")],
+    shape: Annotated[
+        str | None,
+        typer.Option(help="Channels, height and width of the pictures, 3,64,64; known of the library's own networks."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Certify a saved run again and rewrite its page.
+    """Rewrite the page of a saved run: certified again, or of images what every latent does to the picture.
 
     Example: noumena report runs/first
+
+    Example: noumena report runs/seen --shape 3,64,64
     """
+    given = None if shape is None else _shape(shape)
     from noumena.estimators import load
+    from noumena.report.pictures import shape_of
 
-    _describe(load(run), run, as_json=as_json)
+    model = load(run)
+    _describe(model, run, given or shape_of(model), as_json=as_json)
 
 
-def _finish(model: Estimator, out: Path, *, as_json: bool) -> None:
+def _table(data: Path, key: str | None) -> Any:
+    from noumena.worlds.tables import read_table
+
+    table = read_table(data, key=key)
+    if table.names is None:
+        return table.x
+    import pandas as pd
+
+    return pd.DataFrame(table.x, columns=pd.Index(table.names))
+
+
+def _images(data: Path, key: str | None) -> tuple[Any, dict[str, Any], Shape]:
+    """Flat rows, the parameters of a model of them, and the shape of a picture."""
+    from noumena.cli.images import conv_nets, read_images
+
+    rows, shape = read_images(data, key=key)
+    return rows, {**conv_nets(shape), "standardise": False}, shape
+
+
+def _shape(text: str) -> Shape:
+    from noumena.report.pictures import checked_shape
+
+    sizes = text.split(",")
+    must = "--shape must be channels, height and width, such as 3,64,64."
+    require(len(sizes) == 3 and all(s.strip().isdecimal() for s in sizes), must, text)
+    return checked_shape([int(s) for s in sizes])
+
+
+def _finish(model: Estimator, out: Path, shape: Shape | None, *, as_json: bool) -> None:
     from noumena.estimators import save
 
     save(model, out)
-    _describe(model, out, as_json=as_json)
+    _describe(model, out, shape, as_json=as_json)
     if model.interrupted_:
         say(f"The best models so far are in {out}; --resume continues from the last checkpoint")
         raise typer.Exit(1)
     (out / CHECKPOINT).unlink(missing_ok=True)
 
 
-def _describe(model: Estimator, out: Path, *, as_json: bool) -> None:
-    """Write the certificate and the page of a run, and say what they say."""
-    from noumena.guarantees import certify
+def _describe(model: Estimator, out: Path, shape: Shape | None, *, as_json: bool) -> None:
+    """Write what a run is told by, its certificate or its pictures, and the page; say what they say."""
     from noumena.report import Page, write
+
+    chapters, text, words = _certified(model, out) if shape is None else _seen(model, out, shape)
+    lead = "What was learned, and what about it can be trusted. Nothing here has seen true latents."
+    page = write(Page(title="Learned latents", lead=lead, chapters=chapters), out / "report.html")
+    print(text if as_json else f"{words}\n\nThe run is in {out}, the page is {page}")
+
+
+def _certified(model: Estimator, out: Path) -> tuple[tuple[Any, ...], str, str]:
+    """The chapter of a model with its certificate, which is written down, and the certificate as JSON and in words."""
+    from noumena.guarantees import certify
     from noumena.report.chapters import model_chapter
 
     certificate = certify(model)
     text = write_json(certificate.to_dict(), out / "certificate.json")
-    chapter = model_chapter(model, certificate)
-    lead = "What was learned, and what about it can be trusted. Nothing here has seen true latents."
-    page = write(Page(title="Learned latents", lead=lead, chapters=(chapter,)), out / "report.html")
-    print(text if as_json else f"{certificate}\n\nThe run is in {out}, the page is {page}")
+    return (model_chapter(model, certificate),), text, str(certificate)
+
+
+def _seen(model: Estimator, out: Path, shape: Shape) -> tuple[tuple[Any, ...], str, str]:
+    """The chapters of a model of pictures, which are written down too, and what its latents do as JSON and in words."""
+    from noumena.report.albums import album, album_chapter, save_album
+    from noumena.report.chapters import UNCERTIFIED, training_chapter
+
+    found = album(model, shape)
+    files = save_album(found, out)
+    chapters = album_chapter(found), training_chapter(model)
+    facts = {**found.to_dict(), "pictures": [file.name for file in files], "certificate": None}
+    lines = [f"  {name}: {100 * moved:.1f} %" for name, moved in facts["moves"].items()]
+    words = "\n".join(["How much each latent moves the picture, of full light:", *lines, "", UNCERTIFIED])
+    return chapters, json.dumps(facts, indent=1, ensure_ascii=False), words

@@ -5,6 +5,8 @@ from noumena.estimators.bio import BioAE
 from noumena.estimators.components import SparseComponents
 from noumena.estimators.conditional import iVAE
 from noumena.estimators.degenerate import DegenerateMixture
+from noumena.estimators.diffusion import EncDiff
+from noumena.estimators.directions import DisCo
 from noumena.estimators.estimator import Estimator
 from noumena.estimators.facets import MFCVAE
 from noumena.estimators.factor_vae import FactorVAE
@@ -34,6 +36,8 @@ __all__ = [
     "ConstrainedComponents",
     "DegenerateGaussians",
     "DegenerateMixture",
+    "DisCo",
+    "EncDiff",
     "Estimator",
     "FactorVAE",
     "Flow",

@@ -14,6 +14,12 @@ map of independent normals onto others is as likely), nor is it bounded if ``x``
 spread ``noise`` (in standardised units) is added to the rows while training, and ``‖x − ĝ(ẑ)‖² / (2·noise²)`` to
 the objective: the row's distance from the decoder's image, under that noise.
 
+**Pictures** are flat rows like others; bytes are seen in [0, 1]. They fill no volume: a density over all their pixels
+grows without bound wherever pixels follow from others or take few values, and spreads fall for as long as one trains.
+So pictures in bytes need fewer latents than pixels; the noise is then also what makes whole numbers continuous (0.1 is
+25 steps of a byte; no further dequantisation). A picture's sub-networks are MLPs of half its pixels each. The other way
+is a flow of features: ``make_pipeline(PCA(8), Flow())``, or of another estimator's latents.
+
 Reference: *Disentanglement by nonlinear ICA with general incompressible-flow networks (GIN)*; the penalty is that of
 diverse dictionary learning. Deviations: GIN has one normal law per label, and labels are what identifies its latents;
 there are none here, so likelihood alone identifies nothing and the penalty has to choose. A penalty's weight is in
@@ -22,9 +28,10 @@ nats per row: the VAE's loss is its negative log-likelihood times β, so its 0.0
 
 from __future__ import annotations
 
-from math import log, pi
+from math import log, pi, prod
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted
@@ -32,6 +39,7 @@ from torch import Tensor, nn
 
 from noumena import checks, seeds
 from noumena.estimators.estimator import Builder, Codec, Estimator, network
+from noumena.estimators.rows import are_pictures
 from noumena.estimators.training import Training
 from noumena.nets.couplings import VolumePreserving
 from noumena.penalties import Penalty
@@ -122,10 +130,11 @@ class FlowObjective(Codec):
 class Flow(Estimator):
     """A normalising flow fitted by maximum likelihood; with ``0.05 * DependencySparsity()`` one of few dependencies.
 
-    Parameters: ``n_latents``, as many as observations if ``None``; ``penalty`` on the decoder, the flow's inverse;
-    ``coupling``, a builder such as ``VolumePreserving()`` (the default) or ``Coupling()``; ``noise``, the spread that
-    is taken for noise, in standardised units, when there are fewer latents than observations (else not used);
-    ``standardise`` the observations; ``n_models`` seeds in one program; ``training``; ``random_state``.
+    Parameters: ``n_latents``, as many as observations if ``None`` (pictures need fewer); ``penalty`` on the decoder,
+    the flow's inverse; ``coupling``, a builder such as ``VolumePreserving()`` (the default) or ``Coupling()``;
+    ``noise``, the spread that is taken for noise, in standardised units, when there are fewer latents than observations
+    (else not used); ``standardise`` the observations; ``n_models`` seeds in one program; ``training``;
+    ``random_state``.
 
     After ``fit``, ``terms_`` has ``nll`` (of standardised rows), ``reconstruction`` (the squared distance from the
     decoder's image; zero with as many latents as observations) and ``penalty``. ``log_prob`` and ``sample`` speak of
@@ -180,6 +189,16 @@ class Flow(Estimator):
     def _check(self) -> None:
         super()._check()
         checks.number(self.noise, "noise", minimum=1e-6)
+
+    def _table(self, x: Any) -> Any:
+        array = super()._table(x)
+        whole = are_pictures(array)
+        if whole or (array.dtype == np.uint8 and not self.standardise):
+            pixels = prod(array.shape) if whole else array.shape[1]
+            n_latents = checks.count(self._size(pixels), "n_latents")
+            must = f"A flow of pictures must have fewer latents than their {pixels} pixels, which fill no volume."
+            checks.require(n_latents < pixels, must, n_latents)
+        return array
 
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         n_latents = self._size(n_observed)

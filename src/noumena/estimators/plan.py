@@ -23,8 +23,8 @@ class Training(BaseEstimator):
     exists. ``device`` is a torch device or ``"auto"``; ``dtype`` is ``"float32"`` or ``"float64"``.
 
     For networks of images: ``precision="bfloat16"`` runs the forward pass in mixed precision on a GPU, with weights in
-    ``dtype`` (a processor, many of which have no such arithmetic, goes on in full); with ``average`` an exponential moving average of the weights, of that memory, is what is looked at and
-    kept; ``schedule="constant"`` leaves out the cycle of the learning rate; ``capture`` records a step on a GPU once,
+    ``dtype`` (a processor, many of which have no such arithmetic, goes on in full); with ``average`` an exponential
+    moving average of the weights, of that memory, is what is looked at and kept; ``schedule="constant"`` leaves out the cycle of the learning rate; ``capture`` records a step on a GPU once,
     as a CUDA graph, and replays it, which changes speed and not results.
     """
 

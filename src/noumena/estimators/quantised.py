@@ -63,7 +63,7 @@ def straight_through(h: Tensor, z: Tensor) -> Tensor:
 
     >>> h = torch.tensor(0.2, requires_grad=True)
     >>> z = straight_through(h, h.round())
-    >>> float(z), float(torch.autograd.grad(3 * z, h)[0])
+    >>> z.item(), torch.autograd.grad(3 * z, h)[0].item()
     (0.0, 3.0)
     """
     return h + (z - h).detach()

@@ -24,6 +24,8 @@ from noumena.checks import InputError
 from noumena.estimators.autoencoder import Autoencoder
 from noumena.estimators.bio import BioAE
 from noumena.estimators.conditional import iVAE
+from noumena.estimators.diffusion import EncDiff
+from noumena.estimators.directions import DisCo
 from noumena.estimators.estimator import Codec, Estimator
 from noumena.estimators.facets import MFCVAE
 from noumena.estimators.factor_vae import FactorVAE
@@ -36,7 +38,22 @@ from noumena.estimators.tcvae import BetaTCVAE
 from noumena.estimators.training import Training
 from noumena.estimators.vae import VAE, BetaVAE
 
-_KEPT = (Autoencoder, VAE, BetaVAE, BetaTCVAE, FactorVAE, BioAE, QLAE, Flow, SlotAutoencoder, VaDE, MFCVAE, iVAE)
+_KEPT = (
+    Autoencoder,
+    VAE,
+    BetaVAE,
+    BetaTCVAE,
+    FactorVAE,
+    EncDiff,
+    DisCo,
+    BioAE,
+    QLAE,
+    Flow,
+    SlotAutoencoder,
+    VaDE,
+    MFCVAE,
+    iVAE,
+)
 ESTIMATORS = {c.__name__: c for c in _KEPT}
 _OFFERED: list[Any] = [getattr(room, name) for room in (nets, penalties) for name in room.__all__]
 _PARTS: dict[str, Any] = {part.__name__: part for part in _OFFERED if hasattr(part, "__dataclass_fields__")}

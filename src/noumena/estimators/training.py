@@ -28,7 +28,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from noumena import seeds, threads
 from noumena.checks import DivergenceError
-from noumena.estimators.capture import Recorded
+from noumena.estimators.capture import Recorded, each, side_by_side
 from noumena.estimators.checkpoint import Checkpoint
 from noumena.estimators.descent import BoundedDescent, Descent, Pace, State
 from noumena.estimators.history import History
@@ -55,12 +55,14 @@ class Objective(nn.Module):
     Parameters whose name begins with one of ``fixed`` are not trained, as those of an earlier stage (``requires_grad``
     says nothing: it is off in every trained model). Those that begin with a key of ``paces`` move at a pace of their
     own. Where the loss on held-out rows does not say how good a model is, as in a game of two networks,
-    ``judged`` is false and the last model is kept instead of the best one.
+    ``judged`` is false and the last model is kept instead of the best one. Where ``batched`` is false, models of one
+    program run side by side and not as one: a GPU's kernels for wide convolutions of several models at once are slow.
     """
 
     fixed: tuple[str, ...] = ()
     paces: Mapping[str, Pace] = {}
     judged = True
+    batched = True
 
     def draws(self, rows: int, generator: torch.Generator) -> dict[str, Tensor]:
         """Random numbers the loss needs for ``rows`` rows, each with a leading axis of rows."""
@@ -230,7 +232,12 @@ class _Fit:
         data_axis = None if shared else 0
         mixed = self.plan.precision == "bfloat16" and self.device.type != "cpu"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=mixed):
-            return vmap(one, in_dims=(0, 0, data_axis, data_axis))(parameters, self.buffers, x, draws)
+            if self.models[0].batched:
+                return vmap(one, in_dims=(0, 0, data_axis, data_axis))(parameters, self.buffers, x, draws)
+            states = [each(state, len(self.models)) for state in (parameters, self.buffers)]
+            data = [[x] * len(self.models), [draws] * len(self.models)] if shared else [x, each(draws, len(x))]
+            found = side_by_side(one, [*zip(*states, *data, strict=True)], self.device)
+        return torch.stack([loss for loss, _ in found]), {k: torch.stack([t[k] for _, t in found]) for k in found[0][1]}
 
     # ---- looking and deciding ----------------------------------------------------------------------------
 

@@ -11,29 +11,53 @@ from noumena.report import plots
 from noumena.report.certificates import certificate_figures, certificate_tables, structure_figure, verdict_of
 from noumena.report.page import Chapter, Figure, Table
 
+UNCERTIFIED = (
+    "No certificate is read off pixels here: it would count dependencies pixel by pixel, of which there are too many "
+    "to weigh all exchanges. Nothing here says that a latent is identified."
+)
+
 
 def model_chapter(model: Estimator, certificate: Certificate) -> Chapter:
     """One fitted model: its structure, its certificate, its training over seeds; no truth needed."""
-    S = certificate.structure
-    together = agreement(model.points_)
-    figures = [structure_figure(certificate), *certificate_figures(certificate), curves_figure(model)]
-    if len(model.seeds_) > 1:
-        labels = [f"seed {s}" for s in model.seeds_]
-        figures.append(
-            Figure(
-                plots.correlation_matrix(together.matrix, rows=labels, columns=labels),
-                f"Do the seeds find the same latents? MCC of every pair of models, {together.score:.3f} on average. "
-                "Agreement is consistency, not correctness.",
-            )
-        )
     return Chapter(
-        title=f"{type(model).__name__} with {S.n_latents} latents on {S.n_observed} observations",
-        lead=f"{len(model.seeds_)} seeds trained as one program; the one with the lowest held-out objective is shown.",
+        title=_title(model),
+        lead=_lead(model),
         verdict=verdict_of(certificate),
-        figures=tuple(figures),
+        figures=(structure_figure(certificate), *certificate_figures(certificate), *training_figures(model)),
         tables=(*certificate_tables(certificate), seeds_table(model)),
         details=str(certificate),
     )
+
+
+def training_chapter(model: Estimator) -> Chapter:
+    """One fitted model of pictures: its training over seeds alone."""
+    lead = f"{_lead(model)} {UNCERTIFIED}"
+    return Chapter(_title(model), lead, figures=training_figures(model), tables=(seeds_table(model),))
+
+
+def _title(model: Estimator) -> str:
+    observed = f"{model.n_features_in_} observations"
+    return f"{type(model).__name__} with {model.points_.shape[-1]} latents on {observed}"
+
+
+def _lead(model: Estimator) -> str:
+    if len(model.seeds_) == 1:
+        return "One seed was trained."
+    return f"{len(model.seeds_)} seeds trained as one program; the one with the lowest held-out objective is shown."
+
+
+def training_figures(model: Estimator) -> tuple[Figure, ...]:
+    """Training over seeds and, of several, whether they find the same latents."""
+    if len(model.seeds_) == 1:
+        return (curves_figure(model),)
+    together = agreement(model.points_)
+    labels = [f"seed {s}" for s in model.seeds_]
+    agreed = Figure(
+        plots.correlation_matrix(together.matrix, rows=labels, columns=labels),
+        f"Do the seeds find the same latents? MCC of every pair of models, {together.score:.3f} on average. "
+        "Agreement is consistency, not correctness.",
+    )
+    return curves_figure(model), agreed
 
 
 def curves_figure(model: Estimator) -> Figure:

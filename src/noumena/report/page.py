@@ -1,17 +1,21 @@
 """Page: a report in one HTML file, composed from chapters of verdicts, figures and tables.
 
-The file needs no network: style and figures are inline and nothing runs. Every string is escaped; only the
-``svg`` of a ``Figure`` is taken as markup, and comes from ``noumena.report.plots``.
+The file needs no network: style and figures are inline and nothing runs, but for a few lines that move ``Sliders``
+where a page has them, which the browser is told by their digest. Every string is escaped; only the ``svg`` of a
+``Figure`` is taken as markup, and comes from ``noumena.report.plots``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import numbers
 import os
 import re
+from base64 import b64encode
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -43,6 +47,35 @@ class Figure:
         """Whether the drawing needs the whole width of the page."""
         box = re.search(r'viewBox="0 0 ([0-9.]+)', self.svg)
         return box is not None and float(box.group(1)) > _WIDE
+
+
+@dataclass(frozen=True)
+class Slider:
+    """One strip of frames side by side, a picture's address, and the value each frame stands for."""
+
+    name: str
+    strip: str
+    values: tuple[str, ...]
+    size: tuple[int, int]
+    """Width and height of a frame, in pixels."""
+    first: int = 0
+    """The frame that is shown first."""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        require(self.strip.startswith("data:image/"), "A strip must be a picture inside its address.", self.strip[:20])
+        n = len(self.values)
+        require(n > 1, "A slider must have two frames or more.", n)
+        require(0 <= self.first < n, f"The first frame shown must be one of {n}.", self.first)
+
+
+@dataclass(frozen=True)
+class Sliders:
+    """Strips of frames, each with a slider that picks one; without scripts the strips alone are shown."""
+
+    sliders: tuple[Slider, ...]
+    caption: str
+    wide = True
 
 
 @dataclass(frozen=True)
@@ -114,7 +147,7 @@ class Chapter:
     title: str
     lead: str
     verdict: Verdict | None = None
-    figures: tuple[Figure, ...] = ()
+    figures: tuple[Figure | Sliders, ...] = ()
     tables: tuple[Table, ...] = ()
     details: str = ""
 
@@ -128,6 +161,17 @@ class Page:
     summary: Table | None = None
     chapters: tuple[Chapter, ...] = ()
     footer: str = ""
+
+    @property
+    def script(self) -> Markup:
+        """What moves the sliders; nothing on a page without any."""
+        moving = any(isinstance(figure, Sliders) for chapter in self.chapters for figure in chapter.figures)
+        return Markup(_script() if moving else "")
+
+    @property
+    def script_digest(self) -> str:
+        """The script as a browser's content policy names it."""
+        return "sha256-" + b64encode(hashlib.sha256(self.script.encode()).digest()).decode("ascii")
 
 
 def printed(cell: Cell) -> str:
@@ -173,6 +217,11 @@ def write(page: Page, path: Path) -> Path:
     finally:
         temporary.unlink(missing_ok=True)
     return path
+
+
+@cache
+def _script() -> str:
+    return files("noumena.report").joinpath("templates/sliders.js").read_text(encoding="utf-8")
 
 
 @cache

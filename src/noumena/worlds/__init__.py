@@ -2,9 +2,21 @@
 
 from noumena.mixtures import Mixture
 from noumena.worlds.annotated import Annotated, read_annotated
-from noumena.worlds.benchmarks import Images, dsprites, mpi3d, shapes3d, sprites
+from noumena.worlds.balls import Balls
+from noumena.worlds.benchmarks import (
+    Images,
+    cars3d,
+    dsprites,
+    falcor3d,
+    isaac3d,
+    mpi3d,
+    shapes3d,
+    smallnorb,
+    sprites,
+)
 from noumena.worlds.degenerate import DegenerateWorld, degenerate, two_bases
 from noumena.worlds.families import family
+from noumena.worlds.folders import folder
 from noumena.worlds.graphs import Graph, random_graph
 from noumena.worlds.laws import Law, law
 from noumena.worlds.mixings import Layers, layered
@@ -27,6 +39,7 @@ from noumena.worlds.world import Sample, World
 
 __all__ = [
     "Annotated",
+    "Balls",
     "Counterexample",
     "DegenerateWorld",
     "Graph",
@@ -41,11 +54,15 @@ __all__ = [
     "SlotWorld",
     "Table",
     "World",
+    "cars3d",
     "degenerate",
     "dsprites",
     "equal_distances",
+    "falcor3d",
     "family",
+    "folder",
     "hidden_variables",
+    "isaac3d",
     "law",
     "layered",
     "mixed",
@@ -57,6 +74,7 @@ __all__ = [
     "read_annotated",
     "read_table",
     "shapes3d",
+    "smallnorb",
     "sprites",
     "structured",
     "swapped_halves",

@@ -14,8 +14,10 @@ from noumena.checks import InputError
 from noumena.metrics import mcc
 from noumena.nets.conv import ConvDecoder, ConvEncoder
 from noumena.studies import rows as tables
-from noumena.studies.near import infomec as study
-from noumena.studies.near.infomec import Split
+from noumena.studies.near import image_splits
+from noumena.studies.near import table2 as study
+from noumena.studies.near.image_splits import Split
+from noumena.worlds.rooms import Rooms
 
 TINY = {"steps": 3, "batch": 32, "runs": 2, "device": "cpu", "widths": (4, 4), "hidden": 8}
 
@@ -54,10 +56,23 @@ def test_a_fifth_of_the_images_is_held_out_the_same_every_time(files, monkeypatc
     assert study.split("Sprites", files["Sprites"], size=8).train.shape == (154, 3 * 64)
 
 
+def test_rooms_are_a_fixed_part_of_the_grid_rendered_from_its_factors(monkeypatch):
+    monkeypatch.setattr(image_splits, "ROOMS", 50)
+    first = study.split("rooms", size=8)
+    assert [len(part) for part in first] == [40, 10, 10]
+    assert np.array_equal((255 * first.test).round(), Rooms(8).render(first.factors).flatten(1))
+    assert first.test.max() <= 1
+    again = study.split("rooms", size=8)
+    assert np.array_equal(again.train, first.train)
+    assert len(np.unique(first.train, axis=0)) == 40, "no room is drawn twice"
+    assert not {row.tobytes() for row in first.test} & {row.tobytes() for row in first.train}
+
+
 def test_without_files_the_study_says_so_and_runs_nothing(tmp_path, monkeypatch, capsys):
     for variable in study.VARIABLES.values():
         monkeypatch.delenv(variable, raising=False)
-    study.main(["--sprites", str(tmp_path / "absent.npz"), "--out", str(tmp_path / "rows.csv")])
+    asked = ["--data", "dSprites", "Sprites", "--out", str(tmp_path / "rows.csv")]
+    study.main([*asked, "--sprites", str(tmp_path / "absent.npz")])
     assert capsys.readouterr().out == (
         "Skipped. dSprites must be named by --dsprites or by the variable NOUMENA_DSPRITES. Got neither.\n"
         "Skipped. The file of Sprites must exist. Got absent.npz.\n"
@@ -68,7 +83,7 @@ def test_without_files_the_study_says_so_and_runs_nothing(tmp_path, monkeypatch,
 def test_what_a_cell_cannot_be_made_of_is_refused(files):
     with pytest.raises(InputError, match="method must be one of AE"):
         study.cell("dSprites", "GAN", 0.1, None, files=files)
-    with pytest.raises(InputError, match="data must be one of dSprites, Sprites"):
+    with pytest.raises(InputError, match="data must be one of dSprites, Sprites, rooms"):
         study.cell("Shapes3D", "AE", 0.1, None, files=files)
 
 
@@ -85,8 +100,8 @@ def test_the_real_dsprites_have_five_sources():
 
 def test_cells_are_distinct_and_alternate_between_the_data_sets():
     cells = study.cells()
-    assert len({tuple(cell.values()) for cell in cells}) == len(cells) == 2 * (4 + 3 + 3 + 3 + 3)
-    assert [cell["data"] for cell in cells[:4]] == ["dSprites", "Sprites"] * 2
+    assert len({tuple(cell.values()) for cell in cells}) == len(cells) == 3 * (4 + 3 + 3 + 3 + 3 + 3)
+    assert [cell["data"] for cell in cells[:6]] == ["dSprites", "Sprites", "rooms"] * 2
     assert study.cells(("Sprites",), size=64, steps=7)[0] == {
         "data": "Sprites", "method": "AE", "strength": 0.0, "second": None, "size": 64, "steps": 7,
     }  # fmt: skip
@@ -94,17 +109,19 @@ def test_cells_are_distinct_and_alternate_between_the_data_sets():
 
 def test_every_method_has_twice_as_many_latents_as_sources_and_one_kind_of_setting():
     images = Split(np.zeros((9, 3 * 16 * 16)), np.zeros((2, 768)), np.array([[0, 1, 5], [1, 1, 2]]))
-    asked = {"AE": (0.5, None), "β-VAE": (0.4, None), "β-TCVAE": (1.6, None), "BioAE": (0.1, 0.01)}
+    asked = {"AE": (0.5, None), "β-VAE": (0.4, None), "β-TCVAE": (1.6, None), "BioAE": (0.1, 0.01),
+             "QLAE": (0.3, None)}  # fmt: skip
     found = {m: study.model(m, images, strength=a, second=b, size=16) for m, (a, b) in asked.items()}
     for model in found.values():
         assert (model.n_latents, model.n_models, model.standardise) == (4, 3, False)
         assert model.encoder == ConvEncoder(3, 16)
         assert model.decoder == ConvDecoder(3, 16)
     decays = {m: model.training.weight_decay for m, model in found.items()}
-    assert decays == {"AE": 0.5, "β-VAE": 0.0, "β-TCVAE": 0.0, "BioAE": 0.0}
+    assert decays == {"AE": 0.5, "β-VAE": 0.0, "β-TCVAE": 0.0, "BioAE": 0.0, "QLAE": 0.3}
     assert found["β-VAE"].beta == 0.4
     assert (found["β-TCVAE"].beta, found["β-TCVAE"].kl) == (1.6, study.KL)
     assert (found["BioAE"].energy, found["BioAE"].weight) == (0.1, 0.01)
+    assert (found["QLAE"].n_values, found["QLAE"].quantise, found["QLAE"].commit) == (10, 0.01, 0.01), "as published"
 
 
 def test_a_cell_of_the_autoencoder_has_a_row_for_every_readout_and_seed(files):
@@ -121,12 +138,19 @@ def test_a_cell_of_the_autoencoder_has_a_row_for_every_readout_and_seed(files):
     assert "training seconds" not in found[1]
 
 
-@pytest.mark.parametrize(("method", "second"), [("β-TCVAE", None), ("BioAE", 0.01)])
+@pytest.mark.parametrize(("method", "second"), [("β-TCVAE", None), ("BioAE", 0.01), ("QLAE", None)])
 def test_a_cell_of_another_method_is_read_as_it_is(method, second, files):
     found = study.cell("Sprites", method, 0.1, second, files=files, size=16, **TINY)
     assert [(row["readout"], row["run"]) for row in found] == [(method, 0), (method, 1)]
     assert found[0]["unexplained"] > 0
     assert found[0]["objective"] != found[1]["objective"]
+
+
+def test_a_cell_of_rooms_needs_no_file_and_has_twelve_latents(monkeypatch):
+    monkeypatch.setattr(image_splits, "ROOMS", 200)
+    row = study.cell("rooms", "QLAE", 0.1, None, size=8, **TINY)[0]
+    assert (row["readout"], row["latents"]) == ("QLAE", 12)
+    assert row["unexplained"] > 0
 
 
 def test_baselines_have_one_row_and_components_explain_more_than_nothing(files):
@@ -250,6 +274,9 @@ def test_both_choices_stand_side_by_side_above_the_published_table():
     assert cells[5:7] == ["0.5", "0.500 ± 0.000 (2)"]
     assert cells[9:11] == ["0.900 ± 0.000 (2)", "0.190 ± 0.000 (2)"]
     assert "0.65 0.83 0.40  0.79 0.99 0.52  0.44 0.66 0.31  0.71 0.83 0.33  0.64 0.82 0.43" in text
+    assert "QLAE       –               –  " in text, "its published figures are lost"
+    rows = {line.split("  ")[0] for line in study.compare([]).split("rooms\n")[1].splitlines()}
+    assert {*study.ORDER} <= rows, "what has not been run is shown as missing"
     assert "– " in study.compare([])
 
 
@@ -259,7 +286,19 @@ def test_the_command_runs_cells_writes_rows_and_resumes(files, tmp_path, monkeyp
     monkeypatch.setattr(study, "GRID", {})
     monkeypatch.setattr(study, "BASELINES", ("PCA", "pixels"))
     out = tmp_path / "rows.csv"
-    arguments = ["--dsprites", str(files["dSprites"]), "--size", "16", "--device", "cpu", "--out", str(out)]
+    arguments = [
+        "--data",
+        "dSprites",
+        "Sprites",
+        "--dsprites",
+        str(files["dSprites"]),
+        "--size",
+        "16",
+        "--device",
+        "cpu",
+        "--out",
+        str(out),
+    ]
     study.main(arguments)
     first = tables.read(out)
     assert [(row["data"], row["readout"], row["size"]) for row in first] == [

@@ -1,0 +1,376 @@
+"""EncDiff: scalars as concept tokens that a latent diffusion model attends to; the encoder is trained by its loss.
+
+Two stages. *First* an autoencoder by way of codes (``vector_autoencoder``) makes small maps ``h`` of pictures; then it
+is fixed. *Second* an encoder makes ``n_latents`` scalars ``z`` of a picture, a small network of its own makes a token
+of each, and a U-Net that attends to the tokens predicts the noise in ``h_t = α_t h + σ_t ε``. Objective (minimised),
+``t`` uniform: ``‖ε − ε̂(h_t, t, z)‖₁ + penalty``, the error summed over the entries of ``h``.
+
+``decode`` is the deterministic sampler (DDIM) from one fixed noise, then the first stage's decoder: a map ``z ↦ x``
+like that of any other estimator. **The penalty** acts on the map ``z ↦ ĥ = (h_t − σ_t ε̂(h_t, t, z)) / α_t``, what one
+step of denoising says of the picture, at the ``h_t`` and ``t`` of the row itself; its Jacobian has a row for every
+entry of ``h`` and a column for every scalar.
+
+References: *Diffusion model with cross attention as an inductive bias for disentanglement* (EncDiff); *High-resolution
+image synthesis with latent diffusion models*, whose "linear" schedule is linear in ``√β``; *Denoising diffusion
+implicit models*. Diverse dictionary learning (paper 000), which combines it with dependency sparsity, does not say
+where the penalty attaches. **Deviations**: scalars have mean 0 and variance 1 over a batch (``normalise``), for a
+penalty on derivatives is vacuous where scalars may grow; the error is summed and not averaged, so that the weight of a
+penalty means what it means elsewhere; maps are centred and scaled by channel; the first stage's decoder sees sampled
+maps as they are, for after a replacement by codes no derivative would be left; smaller networks, a shorter fit, and one
+cycle of the learning rate in place of a constant one after 10 000 steps of warm-up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from math import isqrt
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from noumena import checks, seeds
+from noumena.derivatives import Map
+from noumena.estimators.estimator import Builder, Codec, Estimator, need_scale, network
+from noumena.estimators.rows import Rows
+from noumena.estimators.training import Training, train
+from noumena.estimators.vector_autoencoder import VectorObjective
+from noumena.nets.attention import Concepts
+from noumena.nets.residual import ResidualEncoder
+from noumena.nets.unet import UNet
+from noumena.nets.vector_quantised import QuantisedAutoencoder, VectorQuantised
+from noumena.penalties import Penalty
+from noumena.penalties.penalty import PenaltySum
+from noumena.structure import Structure
+
+STEPS, FIRST_BETA, LAST_BETA = 1000, 0.0015, 0.0155
+"""The noise: how many levels, and the variance that the first and the last one add."""
+TOKEN = 16
+"""Numbers in a token, where the U-Net's builder does not say."""
+SETTLED, AT_ONCE = 4096, 256
+"""Rows that fix units after a stage, and how many of them pass a network at a time."""
+STRUCTURE_POINTS = 16
+"""Latent points at which dependencies are read off: every one costs a whole sampling for each scalar."""
+
+
+def published(device: str = "cpu") -> Training:
+    """What a fit takes where nothing is given: AdamW at 2.56e-4, batches of 128, averaged weights.
+
+    >>> published().learning_rate
+    0.000256
+    """
+    return Training(
+        steps=30_000, batch_size=128, learning_rate=2.56e-4, weight_decay=0.01, average=0.999, device=device
+    )
+
+
+def first_stage() -> Training:
+    """What the first stage takes where nothing is given.
+
+    >>> first_stage().steps
+    5000
+    """
+    return Training(steps=5000, batch_size=128, learning_rate=1e-3)
+
+
+# ---- noise -----------------------------------------------------------------------------------------------------
+
+
+def levels(steps: int) -> tuple[Float[Tensor, " step"], Float[Tensor, " step"]]:
+    """``α_t`` and ``σ_t``, the shares of signal and noise, ``α² + σ² = 1``; ``√β`` is linear in ``t``.
+
+    >>> alpha, sigma = levels(1000)
+    >>> [round(float(v), 3) for v in (alpha[0], sigma[0], alpha[-1])]
+    [0.999, 0.039, 0.026]
+    """
+    beta = torch.linspace(FIRST_BETA**0.5, LAST_BETA**0.5, steps, dtype=torch.float64).square()
+    signal = (1 - beta).cumprod(dim=0)
+    return signal.sqrt().float(), (1 - signal).sqrt().float()
+
+
+def ddim(
+    predict: Callable[[Tensor, int], Tensor],
+    h: Float[Tensor, "batch dim"],
+    times: list[int],
+    alpha: Float[Tensor, " step"],
+    sigma: Float[Tensor, " step"],
+) -> Float[Tensor, "batch dim"]:
+    """What is left of ``h`` when the predicted noise is taken out, time by time; exact where the prediction is.
+
+    >>> alpha, sigma = levels(4)
+    >>> h = alpha[3] * 5 + sigma[3] * torch.ones(1, 2)  # five, and a noise of one
+    >>> ddim(lambda h, t: torch.ones_like(h), h, [3, 1], alpha, sigma).round(decimals=4)
+    tensor([[5., 5.]])
+    """
+    noise = predict(h, times[0])
+    clean = (h - sigma[times[0]] * noise) / alpha[times[0]]
+    for t in times[1:]:
+        h = alpha[t] * clean + sigma[t] * noise
+        noise = predict(h, t)
+        clean = (h - sigma[t] * noise) / alpha[t]
+    return clean
+
+
+def trailing(steps: int, of: int) -> list[int]:
+    """``steps`` evenly spaced times out of ``of``, the noisiest first.
+
+    >>> trailing(4, 1000)
+    [999, 749, 499, 249]
+    """
+    return [of * (steps - k) // steps - 1 for k in range(steps)]
+
+
+# ---- the networks together -------------------------------------------------------------------------------------
+
+
+class Denoiser(nn.Module):
+    """The decoder of scalars: tokens, U-Net and sampler, and the fixed first stage on both sides of them."""
+
+    alpha: Tensor
+    sigma: Tensor
+    noise: Tensor
+    level: Tensor
+    unit: Tensor
+
+    def __init__(self, concepts: Concepts, unet: nn.Module, autoencoder: QuantisedAutoencoder, sampling: int):
+        super().__init__()
+        self.concepts, self.unet = concepts, unet
+        self.autoencoder = autoencoder.requires_grad_(False)
+        self.times = trailing(sampling, STEPS)
+        channels, side, _ = autoencoder.shape
+        alpha, sigma = levels(STEPS)
+        noise = torch.randn(channels * side**2, generator=seeds.generator(0, "sampled from"))
+        kept = {"alpha": alpha, "sigma": sigma, "noise": noise}
+        for name, value in {**kept, "level": torch.zeros(channels * side**2), "unit": torch.ones(len(noise))}.items():
+            self.register_buffer(name, value)
+
+    def maps(self, x: Tensor) -> Tensor:
+        """The first stage's maps of pictures, at mean 0 and variance 1 in every channel."""
+        return (self.autoencoder.encode(x).to(x.dtype) - self.level) / self.unit
+
+    def predicted(self, h: Tensor, t: Tensor, z: Tensor) -> Tensor:
+        """The noise in maps at times ``t``, given scalars."""
+        return self.unet(h, t.to(h.dtype), self.concepts(z)).to(h.dtype)
+
+    def denoised(self, h: Tensor, t: Tensor, z: Tensor) -> Tensor:
+        """Clean maps, as one step of denoising sees them."""
+        return (h - self.sigma[t, None] * self.predicted(h, t, z)) / self.alpha[t, None]
+
+    def forward(self, z: Float[Tensor, "batch latent"]) -> Float[Tensor, "batch observed"]:
+        """Standardised observations of scalars, sampled from the fixed noise."""
+
+        def predict(h: Tensor, t: int) -> Tensor:
+            return self.predicted(h, h.new_full((len(z),), t), z)
+
+        h = ddim(predict, self.noise.expand(len(z), -1), self.times, self.alpha, self.sigma)
+        return self.autoencoder.decode(h * self.unit + self.level)
+
+    def settle(self, x: Tensor) -> None:
+        """Fix the unit of the maps, channel by channel, after the first stage."""
+        with torch.no_grad():
+            h = torch.cat([self.autoencoder.encode(part) for part in x[:SETTLED].split(AT_ONCE)])
+            each = h.unflatten(1, self.autoencoder.shape)
+            spread, mean = torch.var_mean(each, dim=(0, 2, 3), correction=0, keepdim=True)
+            self.level.copy_(mean.expand(1, *each.shape[1:]).flatten())
+            self.unit.copy_(spread.clamp_min(1e-12).sqrt().expand(1, *each.shape[1:]).flatten())
+
+
+class DiffusionObjective(Codec):
+    """``‖ε − ε̂(h_t, t, z)‖₁`` plus the penalty; scalars are standardised over the batch on request."""
+
+    centre: Tensor
+    spread: Tensor
+    decoder: Denoiser
+    fixed = ("decoder.autoencoder.",)
+
+    def __init__(self, encoder: nn.Module, decoder: Denoiser, mean: Tensor, scale: Tensor, *, n_latents: int):
+        super().__init__(encoder, decoder, mean, scale)
+        self.penalty: Penalty | None = None
+        self.normalise = True
+        self.register_buffer("centre", torch.zeros(n_latents))
+        self.register_buffer("spread", torch.ones(n_latents))
+
+    def code(self, x: Tensor) -> Tensor:
+        """Scalars of standardised observations, by the statistics fixed after training."""
+        return (self.encoder(x) - self.centre) / self.spread
+
+    def settle(self, x: Tensor) -> None:
+        """Fix the scalars' mean and spread over training rows."""
+        if self.normalise:
+            h = torch.cat([self.encoder(part) for part in x[:SETTLED].split(AT_ONCE)])
+            self.centre.copy_(h.mean(dim=0))
+            self.spread.copy_(_spread(h))
+
+    def draws(self, rows: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """Noise for the maps, uniform numbers for the time, and the penalty's own draws."""
+        noise = torch.randn(rows, len(self.decoder.noise), generator=generator)
+        found = {"noise": noise, "time": torch.rand(rows, generator=generator)}
+        return found | ({} if self.penalty is None else self.penalty.draws(rows, len(self.centre), generator))
+
+    def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
+        """Loss and terms on a batch of standardised observations."""
+        z = self.encoder(x).to(x.dtype)
+        z = (z - z.mean(dim=0)) / _spread(z) if self.normalise else z
+        t = (draws["time"] * STEPS).long().clamp(max=STEPS - 1)
+        h = self.decoder.alpha[t, None] * self.decoder.maps(x) + self.decoder.sigma[t, None] * draws["noise"]
+        error = (self.decoder.predicted(h, t, z) - draws["noise"]).abs().sum(dim=-1).mean()
+        if self.penalty is None:
+            return error, {"noise error": error}
+        some = points(self.penalty, len(z))
+        penalty = self.penalty(self.denoising(h[:some], t[:some]), z[:some], progress, draws)
+        return error + penalty, {"noise error": error, "penalty": penalty}
+
+    def denoising(self, h: Tensor, t: Tensor) -> Map:
+        """The map from scalars to denoised maps at these places; several scalars in a row may share a place."""
+
+        def denoised(z: Tensor) -> Tensor:
+            each = max(1, len(z) // len(h))
+            places = h[:, None].expand(-1, each, -1).flatten(0, 1)[: len(z)]
+            return self.decoder.denoised(places, t[:, None].expand(-1, each).flatten()[: len(z)], z)
+
+        return denoised
+
+
+def points(penalty: Any, rows: int) -> int:
+    """How many of the rows a penalty looks at.
+
+    >>> from noumena.penalties import DependencySparsity, LatentSparsity
+    >>> points(0.1 * DependencySparsity(points=4), 32), points(DependencySparsity(points=4) + LatentSparsity(), 32)
+    (4, 32)
+    """
+    terms = [term for _, term in penalty.terms] if isinstance(penalty, PenaltySum) else [penalty]
+    return max(min(getattr(term, "points", None) or rows, rows) for term in terms)
+
+
+def _spread(h: Tensor) -> Tensor:
+    return (h.var(dim=0, correction=0) + 1e-8).sqrt()
+
+
+# ---- the estimator ---------------------------------------------------------------------------------------------
+
+
+class EncDiff(Estimator):
+    """An encoder whose scalars are the concepts that a latent diffusion model is told; scores are read on the scalars.
+
+    Parameters: ``n_latents``; ``penalty``, e.g. ``1e-4 * DependencySparsity(points=8)``, on the map from scalars to
+    denoised maps; ``normalise``, which keeps every scalar at mean 0 and variance 1 (as published: ``False``, which
+    penalties on dependencies or latents refuse); ``autoencoder``, builder of the first stage, by default
+    ``VectorQuantised`` for square pictures of three channels or one; ``encoder``, builder, by default
+    ``ResidualEncoder``; ``unet``, builder of the network that predicts noise, by default ``UNet``; ``first``, the
+    ``Training`` of the first stage, on the device and in the precision of ``training`` (5000 steps where it is not
+    given); ``sampling``, steps of the sampler that decodes; ``standardise`` the observations; ``n_models`` seeds in one
+    program, each with a first stage of its own; ``training`` (see ``published`` for what ``None`` stands for);
+    ``random_state``.
+
+    The first stage does not depend on the penalty: fits that name the same file in ``first=Training(checkpoint=…)``
+    and agree in data, seeds and first stage train it once.
+
+    After ``fit``, beside what every estimator has: ``first_objectives_``, the first stage's held-out objectives.
+    """
+
+    _learned = ("first_objectives_",)
+
+    def __init__(
+        self,
+        n_latents: int = 20,
+        *,
+        penalty: Penalty | None = None,
+        normalise: bool = True,
+        autoencoder: VectorQuantised | None = None,
+        encoder: Builder | None = None,
+        unet: Builder | None = None,
+        first: Training | None = None,
+        sampling: int = 10,
+        standardise: bool = False,
+        n_models: int = 1,
+        training: Training | None = None,
+        random_state: Any = None,
+    ):
+        self.n_latents = n_latents
+        self.penalty = penalty
+        self.normalise = normalise
+        self.autoencoder = autoencoder
+        self.encoder = encoder
+        self.unet = unet
+        self.first = first
+        self.sampling = sampling
+        self.standardise = standardise
+        self.n_models = n_models
+        self.training = training
+        self.random_state = random_state
+
+    def _check(self) -> None:
+        super()._check()
+        need_scale(self.penalty, self.normalise, "set normalise=True")
+        few = checks.count(self.sampling, "sampling") <= STEPS
+        checks.require(few, f"sampling must be {STEPS} steps at most.", self.sampling)
+        allowed = self.autoencoder is None or isinstance(self.autoencoder, VectorQuantised)
+        checks.require(allowed, "autoencoder must be a VectorQuantised builder.", repr(self.autoencoder))
+        checks.require(
+            self.first is None or isinstance(self.first, Training), "first must be a Training.", repr(self.first)
+        )
+        self._first(Training()).check()
+        polish = 0 if self.training is None else self.training.polish
+        checks.require(polish == 0, "polish must be 0, for every token has a scalar of its own.", repr(polish))
+
+    def _pictures(self, n_observed: int) -> VectorQuantised:
+        """The first stage's builder: as given, or for square pictures of so many numbers."""
+        if self.autoencoder is not None:
+            return self.autoencoder
+        sides = {channels: isqrt(n_observed // channels) for channels in (3, 1)}
+        fits = {channels: side for channels, side in sides.items() if channels * side**2 == n_observed}
+        must = "x must be square pictures of three channels or one, or come with an autoencoder."
+        checks.require(bool(fits), must, f"rows of {n_observed}")
+        return VectorQuantised(*next(iter(fits.items())))
+
+    def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
+        pictures = self._pictures(n_observed)
+        channels, size, side, depth = pictures.channels, pictures.size, pictures.side, pictures.depth
+        autoencoder = pictures(n_observed, n_observed)
+        encoder = network(self.encoder or ResidualEncoder(channels, size), "encoder", n_observed, self.n_latents)
+        builder = self.unet or UNet(depth, side)
+        unet = network(builder, "unet", depth * side**2, depth * side**2)
+        concepts = Concepts(self.n_latents, getattr(builder, "context", TOKEN))
+        decoder = Denoiser(concepts, unet, autoencoder, self.sampling)
+        objective = DiffusionObjective(encoder, decoder, mean, scale, n_latents=self.n_latents)
+        objective.penalty, objective.normalise = self.penalty, self.normalise
+        return objective
+
+    def _adopt(self, models: list[Codec], rows: Rows, training: Training, bound: float | None) -> None:
+        self._begin(models, rows, self._first(training))
+        super()._adopt(models, rows, published() if self.training is None else training, bound)
+
+    def _first(self, training: Training) -> Training:
+        """How the first stage is trained: where and in which precision the second is, with a checkpoint of its own."""
+        first = first_stage() if self.first is None else self.first
+        shared = {k: getattr(training, k) for k in ("device", "dtype", "held_out", "checkpoint_seconds", "verbose")}
+        aside = training.changed(suffix="first").checkpoint
+        return first.changed(checkpoint=first.checkpoint or aside, polish=0, within=None, **shared)
+
+    def _begin(self, models: list[Any], rows: Rows, training: Training) -> None:
+        """The first stage: autoencoders, and the units of their maps."""
+        decoders = [model.decoder for model in models]
+        for decoder, seed in zip(decoders, self.seeds_, strict=True):
+            decoder.autoencoder.settle_codes(rows.train[:AT_ONCE], seeds.generator(seed, "codes"))
+        stages: list[Any] = [VectorObjective(decoder.autoencoder) for decoder in decoders]
+        own = Rows(rows.train, rows.held_out, self._first_fingerprint(rows, training))
+        fitted = train(stages, self.seeds_, own, training)
+        if fitted.interrupted:
+            raise KeyboardInterrupt
+        self.first_objectives_ = fitted.objectives.tolist()
+        for decoder in decoders:
+            decoder.settle(rows.whole)
+
+    def _first_fingerprint(self, rows: Rows, training: Training) -> str:
+        """Of what the first stage depends on: its own settings, the seeds, and the data by a few of them."""
+        some = torch.cat([rows.train[:AT_ONCE], rows.held_out[:AT_ONCE]]).cpu()
+        facts = (self.autoencoder, training.consequential(), self.seeds_, len(rows.train), len(rows.held_out))
+        return hashlib.sha256(repr(facts).encode() + some.numpy().tobytes()).hexdigest()
+
+    def structure_of(self, k: int, *, threshold: float | None = None) -> Structure:
+        """The structure of the k-th model, read off at a few of its points; every one costs a sampling per scalar."""
+        names = getattr(self, "feature_names_in_", None)
+        some = self.points_of(k)[:STRUCTURE_POINTS]
+        return Structure.from_decoder(self.models_[k].decode, some, threshold=threshold, observed=names)

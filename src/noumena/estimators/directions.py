@@ -1,0 +1,370 @@
+"""DisCo: directions in the style space of a generator, and the representation of images that tells them apart.
+
+*First* a generator ``G`` of images is trained on the data (see ``generator``) and fixed. *Then* orthonormal directions
+``A`` in its style space (the navigator) and an encoder ``E`` of images (the contrastor) are trained together: a shift
+along direction ``d`` changes the representation by ``v = |E(G(w + ε·A_d)) − E(G(w))|``, scaled to unit length, and
+changes along one direction should be alike, those along different ones not. Objective (minimised): ``contrast +
+entropy·H + penalty``, of which the first two are in ``variations``.
+
+What is what: ``transform(x)`` is the representation ``E(x)``, which is what is scored; ``inverse_transform(a)`` is the
+image ``G(w̄ + s·A a)``, ``a`` the coordinates along the directions from the mean style ``w̄`` in units of the styles'
+spread ``s``. As there are as many of one as of the other, both have ``n_latents`` columns, but they are *not inverse to
+each other*: latent ``j`` of ``E`` need not be direction ``j``. A penalty on the decoder (dependencies, OroJaR, Hessian)
+acts on ``a ↦ G(w̄ + s·A a)`` at the coordinates of generated styles; where it attaches is lost in the paper, and this
+is the library's choice. ``LatentSparsity`` acts on the representation ``E(x)`` of the batch, centred and divided by its
+root mean square over batch and latents, for the objective does not fix the scale of ``E``. ``structure_`` is that of
+the directions.
+
+A row of the batch stands for a query, a positive and two negatives, each a generated image and its shift; rows come in
+groups of ``queries``, and all queries and positives of a group share a direction. Published are batches of 32 rows, one
+group; of a longer batch, as at a look at held-out rows, eight groups count. The images of the batch themselves are seen
+by ``LatentSparsity`` only.
+
+Reference: Ren et al. (2021), *Learning disentangled representation by exploiting pretrained generative models: a
+contrastive learning view*. **Deviations**: the generator is the library's own; shifts are in units of the styles'
+spread, 6·N(0, 1) of them and at least ±0.5 (the published code has the lower bound for positive shifts only); the
+directions are a product of reflections rather than a matrix exponential; the contrastor has no first convolution at
+full size. As there, negatives train neither network.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import isqrt
+from typing import Any
+
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from noumena import checks, seeds
+from noumena.estimators.estimator import Builder, Codec, Estimator, network
+from noumena.estimators.generator import StyleGAN, sampled
+from noumena.estimators.rows import Rows
+from noumena.estimators.training import Training, train
+from noumena.estimators.variations import SAME, chosen, contrast, entropy, shifts, variation
+from noumena.nets.conv import ConvEncoder
+from noumena.nets.generator import StyleDiscriminator, StyleGenerator, StyleNetwork
+from noumena.nets.orthogonal import OrthogonalLinear
+from noumena.penalties import LatentSparsity, Penalty
+from noumena.penalties.penalty import PenaltySum
+
+ROLES = 4
+"""Pairs of images that a row stands for: a query, a positive, two negatives."""
+MOST_GROUPS = 8
+"""Groups of a batch that are looked at: held-out rows may be many, and each stands for eight images."""
+STYLES = 4096
+"""Styles whose mean and spread are those of all."""
+POINTS = 32
+"""Generated styles at whose coordinates the structure is read off."""
+DRAWS = ("noise", "shift", "choice")
+CONTRASTOR: dict[str, Any] = {"widths": (64, 128, 256, 256), "hidden": 256, "slope": 0.01}
+WIDTHS = (256, 256, 128, 64, 32, 16)
+"""Of generators where nothing else is said: channels of images of side 4, 8, 16, …"""
+GENERATOR: dict[str, Any] = {
+    "steps": 30_000, "batch_size": 64, "learning_rate": 2e-3, "average": 0.999, "schedule": "constant",
+}  # fmt: skip
+"""How generators are trained where nothing else is said."""
+
+
+def split(penalty: Penalty | None) -> tuple[PenaltySum, PenaltySum]:
+    """The terms of a penalty that act on latents, and those that act on the decoder.
+
+    >>> from noumena.penalties import OroJaR
+    >>> split(0.1 * LatentSparsity() + OroJaR())
+    (0.1 * LatentSparsity(), 1 * OroJaR(probes=2, step=0.1, reduction='max'))
+    """
+    terms = () if penalty is None else penalty.terms if isinstance(penalty, PenaltySum) else ((1.0, penalty),)
+    latent = tuple(term for term in terms if isinstance(term[1], LatentSparsity))
+    return PenaltySum(latent), PenaltySum(tuple(term for term in terms if not isinstance(term[1], LatentSparsity)))
+
+
+# ---- the objective ---------------------------------------------------------------------------------------------
+
+
+class Directions(nn.Module):
+    """Coordinates along orthonormal directions of the style space to images, by a generator that is fixed."""
+
+    centre: Tensor
+    spread: Tensor
+
+    def __init__(self, generator: StyleNetwork, n_latents: int):
+        super().__init__()
+        self.generator = generator
+        self.navigator = OrthogonalLinear(n_latents, generator.style)
+        self.register_buffer("centre", torch.zeros(generator.style))
+        self.register_buffer("spread", torch.ones(()))
+
+    def forward(self, a: Tensor) -> Tensor:
+        """Images of coordinates."""
+        return self.generator.synthesis(self.centre + self.shift(a))
+
+    def shift(self, a: Tensor) -> Tensor:
+        """What coordinates add to a style, in full precision."""
+        with torch.autocast(self.centre.device.type, enabled=False):
+            return a.to(self.centre.dtype) @ self.navigator.weight.mT * self.spread
+
+    def coordinates(self, w: Tensor) -> Tensor:
+        """Coordinates of styles; what lies outside the directions' span is left out."""
+        with torch.autocast(self.centre.device.type, enabled=False):
+            return (w - self.centre) @ self.navigator.weight / self.spread
+
+    def fix(self, seed: int) -> None:
+        """After the generator's training: learn where its styles lie, and train it no more."""
+        self.generator.requires_grad_(False)
+        z = torch.randn(STYLES, self.generator.noise, generator=seeds.generator(seed, "styles"))
+        with torch.no_grad():
+            w = self.generator.mapping(z.to(self.centre))
+            self.centre.copy_(w.mean(dim=0))
+            self.spread.copy_(w.var(dim=0, correction=0).mean().sqrt().clamp_min(1e-8))
+
+
+@dataclass(frozen=True)
+class Contrasting:
+    """The settings of the contrast: ``queries`` of a group, ``shift`` and ``least`` of a shift's size, the weight of
+    ``entropy``, the ``temperature``."""
+
+    queries: int
+    shift: float
+    least: float
+    entropy: float
+    temperature: float
+
+
+class DisCoObjective(Codec):
+    """``contrast + entropy·H + penalty``; the encoder is the contrastor, the decoder the directions."""
+
+    fixed = ("decoder.generator.",)
+    batched = False
+    decoder: Directions
+    settings: Contrasting
+
+    def __init__(self, encoder: nn.Module, decoder: Directions, mean: Tensor, scale: Tensor, *, n_latents: int):
+        super().__init__(encoder, decoder, mean, scale)
+        self.n_latents = n_latents
+        self.on_latents, self.on_decoder = split(None)
+
+    def draws(self, rows: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """Noise of every pair, how far each is shifted and along what, and the penalty's own draws."""
+        own = {
+            "noise": torch.randn(rows, ROLES, self.decoder.generator.noise, generator=generator),
+            "shift": torch.randn(rows, ROLES, generator=generator),
+            "choice": torch.rand(rows, ROLES, generator=generator),
+        }
+        return own | self.on_decoder.draws(rows, self.n_latents, generator)
+
+    def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
+        """Loss and terms of a batch of draws."""
+        size = min(self.settings.queries, len(x))
+        groups = min(len(x) // size, MOST_GROUPS)
+        noise, shift, choice = (draws[k][: groups * size].unflatten(0, (groups, size)) for k in DRAWS)
+        w = self.decoder.generator.mapping(noise)
+        far = shifts(shift, self.settings.shift, self.settings.least)
+        step = self.decoder.shift(far[..., None] * chosen(choice, self.n_latents))
+        queries, positives = self.changes(w[..., :2, :], step[..., :2, :]).unbind(dim=-2)
+        with torch.no_grad():
+            negatives = self.changes(w[..., 2:, :], step[..., 2:, :]).flatten(1, 2)
+        with torch.autocast(x.device.type, enabled=False):  # cosines near 0.95 need their digits
+            terms = {
+                "contrast": contrast(queries, positives, negatives, temperature=self.settings.temperature),
+                "entropy": entropy(queries),
+                "flipped": (queries @ negatives.mT > SAME).to(x).mean(),
+            }
+        loss = terms["contrast"] + self.settings.entropy * terms["entropy"]
+        if not (self.on_latents.terms or self.on_decoder.terms):
+            return loss, terms
+        terms["penalty"] = self.penalty(x, w[..., 0, :].flatten(0, 1), progress, draws)
+        return loss + terms["penalty"], terms
+
+    def changes(self, w: Tensor, step: Tensor) -> Tensor:
+        """How shifts of styles, (group, query, role, style), change the representation of their images."""
+        places = (s.flatten(0, 2) for s in (w, w + step))
+        still, moved = (self.encoder(self.decoder.generator.synthesis(place)).to(step.dtype) for place in places)
+        return variation(still, moved).unflatten(0, w.shape[:3])
+
+    def penalty(self, x: Tensor, w: Tensor, progress: float, draws: dict[str, Tensor]) -> Tensor:
+        """The penalty on the representation of images and on the decoder at the coordinates of styles."""
+        found = []
+        if self.on_latents.terms:
+            h = self.encoder(x).to(x.dtype)
+            h = h - h.mean(dim=0)
+            found.append(self.on_latents(self.decoder, h * (h.square().mean() + 1e-8).rsqrt(), progress, {}))
+        if self.on_decoder.terms:
+            own = {k: v[: len(w)] for k, v in draws.items() if k not in DRAWS}
+            found.append(self.on_decoder(self.decoder, self.decoder.coordinates(w), progress, own))
+        return torch.stack(found).sum()
+
+
+# ---- the estimator ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StagedRows(Rows):
+    """Rows with a fingerprint of the data and the generators alone, which several fits may share."""
+
+    first: str = ""
+
+
+class DisCo(Estimator):
+    """Directions of a generator's styles, told apart by a representation of images; for images only.
+
+    Parameters: ``n_latents``, directions and size of the representation alike; ``penalty`` (where it acts: see this
+    module); ``generator``, ``discriminator`` and ``encoder`` are builders, of which the first two default to
+    ``StyleGenerator`` and ``StyleDiscriminator`` for square images of one or three channels; ``noise``, numbers that an
+    image is made of; ``r1``, the weight of the discriminator's gradient penalty; ``queries`` of a group, ``shift`` and
+    ``least`` of a shift's size, the weight of ``entropy`` and the ``temperature`` of the cosines; ``standardise`` the
+    observations; ``n_models`` seeds in one program; ``generator_training`` and ``training``, of the two stages (device
+    and precision of numbers are those of ``training``; published for it: 70 000 steps of 32 rows at 1e-4);
+    ``random_state``.
+
+    With a checkpoint, both stages are resumed. A ``generator_training`` with a checkpoint of its own keeps the
+    generators there: further fits with the same data, seeds and generator, but another penalty, say, go on from them.
+    After ``fit``, beside what every estimator has: ``sample(n)``; ``generator_steps_``, ``generator_losses_`` and
+    ``discriminator_losses_`` (look, model), the first stage's held-out curves.
+    """
+
+    _learned = ("generator_steps_", "generator_losses_", "discriminator_losses_")
+
+    def __init__(
+        self,
+        n_latents: int = 64,
+        *,
+        penalty: Penalty | None = None,
+        generator: StyleGenerator | None = None,
+        discriminator: Builder | None = None,
+        encoder: Builder | None = None,
+        noise: int = 64,
+        r1: float = 1.0,
+        queries: int = 32,
+        shift: float = 6.0,
+        least: float = 0.5,
+        entropy: float = 1.0,
+        temperature: float = 1.0,
+        standardise: bool = False,
+        n_models: int = 1,
+        generator_training: Training | None = None,
+        training: Training | None = None,
+        random_state: Any = None,
+    ):
+        self.n_latents = n_latents
+        self.penalty = penalty
+        self.generator = generator
+        self.discriminator = discriminator
+        self.encoder = encoder
+        self.noise = noise
+        self.r1 = r1
+        self.queries = queries
+        self.shift = shift
+        self.least = least
+        self.entropy = entropy
+        self.temperature = temperature
+        self.standardise = standardise
+        self.n_models = n_models
+        self.generator_training = generator_training
+        self.training = training
+        self.random_state = random_state
+
+    def _check(self) -> None:
+        super()._check()
+        checks.count(self.n_latents, "n_latents", minimum=2)
+        for name in ("noise", "queries"):
+            checks.count(getattr(self, name), name)
+        for name in ("r1", "shift", "least", "entropy"):
+            checks.number(getattr(self, name), name, minimum=0)
+        checks.number(self.temperature, "temperature", minimum=1e-12)
+        known = self.generator is None or isinstance(self.generator, StyleGenerator)
+        checks.require(known, "generator must be a StyleGenerator.", repr(self.generator))
+        if self.generator_training is not None:
+            given = isinstance(self.generator_training, Training)
+            checks.require(given, "generator_training must be a Training.", repr(self.generator_training))
+            self.generator_training.check()
+        polish = 0 if self.training is None else self.training.polish
+        checks.require(polish == 0, "polish must be 0, for its moves mix latents with directions.", repr(polish))
+
+    def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
+        builder = styled(StyleGenerator, n_observed) if self.generator is None else self.generator
+        fits = builder.style >= self.n_latents
+        given = f"{builder.style} and {self.n_latents} latents"
+        checks.require(fits, "The generator's styles must be at least as many as the latents.", given)
+        generator = builder(self.noise, n_observed)  # first, so that no other setting moves its weights
+        encoder = ConvEncoder(builder.channels, builder.size, **CONTRASTOR) if self.encoder is None else self.encoder
+        decoder = Directions(generator, self.n_latents)
+        objective = DisCoObjective(
+            network(encoder, "encoder", n_observed, self.n_latents), decoder, mean, scale, n_latents=self.n_latents
+        )
+        objective.settings = Contrasting(self.queries, self.shift, self.least, self.entropy, self.temperature)
+        objective.on_latents, objective.on_decoder = split(self.penalty)
+        return objective
+
+    def _rows(self, array: Any, training: Training, device: torch.device, beside: Any = None) -> Any:
+        rows, mean, scale = super()._rows(array, training, device, beside)
+        names = ("generator", "discriminator", "noise", "r1", "standardise")
+        alone = DisCo(**{name: getattr(self, name) for name in names})
+        alone.seeds_ = self.seeds_
+        mark = alone._fingerprint(array, self._first(training), beside)
+        return StagedRows(rows.train, rows.held_out, rows.fingerprint, mark), mean, scale
+
+    def _first(self, training: Training) -> Training:
+        """How generators are trained: on the same rows and device, with a checkpoint of their own."""
+        plan = self.generator_training
+        if plan is None:
+            plan = Training(**GENERATOR, precision=training.precision, capture=training.capture)
+        kept = training.changed(suffix="generator").checkpoint if plan.checkpoint is None else plan.checkpoint
+        names = ("device", "dtype", "held_out", "checkpoint_seconds", "verbose")
+        return plan.changed(checkpoint=kept, **{name: getattr(training, name) for name in names})
+
+    def _adopt(self, models: list[Codec], rows: Rows, training: Training, bound: float | None) -> None:
+        self._begin(models, rows, self._first(training))
+        super()._adopt(models, rows, training, bound)
+
+    def _begin(self, models: list[Any], rows: Any, training: Training) -> None:
+        """The first stage: generators, trained against discriminators that are of no use after."""
+        games = [self._game(model, seed) for model, seed in zip(models, self.seeds_, strict=True)]
+        fitted = train(games, self.seeds_, replace(rows, fingerprint=rows.first), training)
+        if fitted.interrupted:
+            raise KeyboardInterrupt
+        for model, seed in zip(models, self.seeds_, strict=True):
+            model.decoder.fix(seed)
+        curves = fitted.history
+        self.generator_steps_ = [int(step) for step in curves.steps]
+        self.generator_losses_, self.discriminator_losses_ = (
+            [[float(v) for v in look] for look in curves.values[name]] for name in ("generator", "adversary")
+        )
+
+    def _game(self, model: Any, seed: int) -> Any:
+        n_observed = len(model.mean)
+        builder = self.discriminator or styled(StyleDiscriminator, n_observed)
+        with seeds.global_torch(seed, "discriminator"):
+            judge = network(builder, "discriminator", n_observed, 1)
+        return StyleGAN(model.decoder.generator, judge.to(model.mean), noise=self.noise, r1=self.r1)
+
+    def points_of(self, k: int) -> Tensor:
+        """Coordinates, along the k-th model's directions, of styles of fresh noise: where its structure is read off."""
+        check_is_fitted(self)
+        directions: Any = self.models_[k].decoder
+        z = torch.randn(POINTS, self.noise, generator=seeds.generator(0, "points"))
+        with torch.no_grad():
+            return directions.coordinates(directions.generator.mapping(z.to(directions.centre)))
+
+    def sample(self, n: int, *, seed: int = 0) -> Any:
+        """Images that the best model's generator makes of fresh noise, (batch, observed), in the units of the data."""
+        check_is_fitted(self)
+        model: Any = self.models_[self.best_]
+        made = sampled(model.decoder.generator, self.noise, n, seed)
+        return (made * model.scale + model.mean).cpu().numpy()
+
+
+def styled(kind: Any, n_observed: int) -> Any:
+    """The default ``StyleGenerator`` or ``StyleDiscriminator`` of square images of so many numbers.
+
+    >>> styled(StyleDiscriminator, 192).widths, styled(StyleGenerator, 64).channels
+    ((256, 256), 1)
+    """
+    channels = 3 if n_observed % 3 == 0 else 1
+    size = isqrt(n_observed // channels)
+    sizes = [4 * 2**k for k in range(len(WIDTHS))]
+    fits = channels * size**2 == n_observed and size in sizes
+    must = f"Without builders, images must be square, of one or three channels and a side among {checks.few(sizes, 9)}."
+    checks.require(fits, must, f"{n_observed} numbers")
+    widths = WIDTHS[: sizes.index(size) + 1]
+    return kind(channels, size, widths[::-1] if kind is StyleDiscriminator else widths)

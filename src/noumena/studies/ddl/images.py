@@ -1,0 +1,296 @@
+"""Images for diverse dictionary learning: data, models and scores that tables 1, 6 and 7 share.
+
+Three families learn from images, each alone, with latent sparsity and with dependency sparsity: FactorVAE (a VAE),
+EncDiff (diffusion) and DisCo (a GAN). They are scored on images that none was trained on, by the FactorVAE score and
+DCI disentanglement, beside three trivial readouts: the pixels at 4 × 4, principal components, and their ICA.
+
+Reference: diverse dictionary learning (paper 000), section 4.2 and C.2. **Deviations**: other data, for the published
+files (Shapes3D, Cars3D, MPI3D) are not here: *rooms*, rendered by this library with the factors of Shapes3D; real
+dSprites, a complete sub-grid of it; and real Sprites. Minutes of training in place of hours, at the steps below. The
+paper does not give weights of penalties or where they attach in EncDiff and DisCo; the estimators' own pages say where
+they attach here, and ``WEIGHTS`` were chosen without labels: of a few weights, on rooms, the largest that costs at most
+a tenth of the held-out loss. Dependencies are counted by L1, as published, at a few points of every batch.
+
+Training wants a GPU; scoring wants lightgbm. Codes of held-out images are therefore kept in a folder, one file a cell,
+and a cell whose file is there is scored from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from noumena import checks, seeds
+from noumena.checks import InputError
+from noumena.estimators.diffusion import EncDiff
+from noumena.estimators.directions import DisCo
+from noumena.estimators.estimator import Estimator
+from noumena.estimators.factor_vae import FactorVAE
+from noumena.estimators.ica import ICA
+from noumena.estimators.rows import stretches
+from noumena.estimators.training import Training
+from noumena.metrics import dci, factor_vae_score
+from noumena.nets.conv import ConvDecoder, ConvEncoder
+from noumena.penalties import DependencySparsity, HessianPenalty, LatentSparsity, OroJaR, Penalty
+from noumena.studies import rows as tables
+from noumena.studies.rows import Row
+from noumena.worlds import benchmarks
+from noumena.worlds.rooms import Rooms
+
+FILES = {"dSprites": "NOUMENA_DSPRITES", "Sprites": "NOUMENA_SPRITES"}
+DATA = ("rooms", *FILES)
+METHODS = ("FactorVAE", "EncDiff", "DisCo")
+BASELINES = ("pixels", "PCA", "PCA + ICA")
+PENALTIES = ("none", "latent", "dependency", "OroJaR", "Hessian")
+ROOMS, EVALUATED, HELD_OUT = 60_000, 10_000, 0.2
+"""Images drawn of the grid of rooms; how many are kept to be evaluated on, at most, and as which share."""
+RUNS = 3
+LATENTS = {"FactorVAE": 10, "EncDiff": 20, "DisCo": 64}
+STEPS = {"FactorVAE": 8000, "EncDiff": 3000, "DisCo": 2000}
+FIRST = {"EncDiff": 1500, "DisCo": 4000}
+"""Steps of the first stage: the autoencoder of EncDiff, the generator of DisCo."""
+BATCH = {"FactorVAE": 128, "EncDiff": 128, "DisCo": 64}
+RATE = {"FactorVAE": 1e-3, "EncDiff": 5e-4, "DisCo": 5e-4}
+FIRST_RATE = {"EncDiff": 1e-3, "DisCo": 2e-3}
+GAMMA = 10.0
+POINTS = 4
+"""Rows of a batch at which the Jacobian of an image is taken."""
+WEIGHTS: dict[str, dict[str, float]] = {
+    "FactorVAE": {"latent": 10.0, "dependency": 0.03, "OroJaR": 0.01, "Hessian": 0.1},
+    "EncDiff": {"latent": 10.0, "dependency": 0.03},
+    "DisCo": {"latent": 0.1, "dependency": 1e-4},
+}
+
+
+class Split(NamedTuple):
+    """Flat images, as bytes, to train on and to evaluate on, the factors of the latter, and an image's shape."""
+
+    train: np.ndarray
+    test: np.ndarray
+    factors: np.ndarray
+    shape: tuple[int, int, int]
+
+
+class Codes(NamedTuple):
+    """What a cell leaves: latents of the held-out images, (model, image, latent), and facts about the training."""
+
+    codes: np.ndarray
+    facts: dict[str, list[float]]
+
+
+# ---- data ----------------------------------------------------------------------------------------------------------
+
+
+def split(data: str, *, size: int = 64, files: dict[str, Any] | None = None, device: str = "cpu") -> Split:
+    """The images of a data set, the same split every time."""
+    checks.one_of(data, "data", DATA)
+    rng = seeds.numpy_generator(0, "images to evaluate on", data)
+    if data == "rooms":
+        rooms = Rooms(size, device)
+        chosen = rng.choice(len(rooms), ROOMS, replace=False)
+        x = np.concatenate([rooms.pictures(chosen[some]).cpu().numpy() for some in stretches(ROOMS, 3 * size**2)])
+        factors, shape = rooms.levels(chosen), rooms.shape
+    else:
+        images = getattr(benchmarks, data.lower())(named(data, (files or {}).get(data)))
+        checks.require(size == images.shape[1], f"Images of {data} must be of {images.shape[1]} pixels.", f"{size}")
+        order = rng.permutation(len(images))
+        x, factors, shape = images.pictures(order), images.factors[order], images.shape
+    held = min(EVALUATED, round(HELD_OUT * len(x)))
+    return Split(x[held:], x[:held], factors[:held].astype(np.float64), shape)
+
+
+def named(data: str, path: str | Path | None = None) -> Path:
+    """The file of a data set: the one given, or the one the environment names."""
+    given = path if path is not None else os.environ.get(FILES[data])
+    must = f"{data} must be named by --{data.lower()} or by the variable {FILES[data]}."
+    checks.require(given is not None, must, "neither")
+    checks.require(Path(str(given)).is_file(), f"The file of {data} must exist.", Path(str(given)).name)
+    return Path(str(given))
+
+
+# ---- models --------------------------------------------------------------------------------------------------------
+
+
+def penalty(name: str, weight: float) -> Penalty | None:
+    """A penalty by its name in the tables; dependencies by L1, as published, from the start of a fit."""
+    if name == "none":
+        return None
+    kinds: dict[str, Penalty] = {
+        "latent": LatentSparsity(),
+        "dependency": DependencySparsity("l1", ramp=0.0, points=POINTS),
+        "OroJaR": OroJaR(),
+        "Hessian": HessianPenalty(),
+    }
+    return weight * kinds[checks.one_of(name, "penalty", tuple(kinds))]
+
+
+def model(
+    method: str, bias: str, shape: tuple[int, int, int], *, weight: float | None = None, share: float = 1.0,
+    runs: int = RUNS, device: str = "auto", kept: Path | None = None,
+) -> Estimator:  # fmt: skip
+    """The estimator of a cell; ``share`` shortens all trainings, ``kept`` is where first stages are shared."""
+    checks.one_of(method, "method", METHODS)
+    price = 0.0 if bias == "none" else WEIGHTS[method][bias] if weight is None else weight
+    channels, size, _ = shape
+    plan = Training(
+        steps=max(1, round(share * STEPS[method])), batch_size=BATCH[method], learning_rate=RATE[method],
+        device=device, precision="bfloat16", clip=None if method == "FactorVAE" else 1.0,
+    )  # fmt: skip
+    common: dict[str, Any] = {
+        "penalty": penalty(bias, price), "standardise": False, "n_models": runs, "random_state": 0
+    }  # fmt: skip
+    if method == "FactorVAE":
+        widths = (32, 32, 64, 64) if size <= 64 else (32, 32, 32, 64, 64)
+        nets = {"channels": channels, "size": size, "widths": widths}
+        ends = {"encoder": ConvEncoder(**nets), "decoder": ConvDecoder(**nets)}
+        return FactorVAE(LATENTS[method], gamma=GAMMA, likelihood="bernoulli", training=plan, **ends, **common)
+    first = plan.changed(
+        steps=max(1, round(share * FIRST[method])), learning_rate=FIRST_RATE[method], checkpoint=kept, clip=None,
+        checkpoint_seconds=1e9,
+    )  # fmt: skip
+    plan = plan.changed(average=0.999)
+    if method == "EncDiff":
+        return EncDiff(LATENTS[method], first=first, training=plan, **common)
+    return DisCo(LATENTS[method], generator_training=first.changed(average=0.999), training=plan, **common)
+
+
+# ---- cells ---------------------------------------------------------------------------------------------------------
+
+
+def codes(
+    data: str, method: str, bias: str, *, size: int = 64, weight: float | None = None, share: float = 1.0,
+    files: dict[str, Any] | None = None, device: str = "auto", folder: Path | None = None,
+) -> Codes:  # fmt: skip
+    """Train the models of a cell and keep the codes of held-out images; a cell that was trained before is read."""
+    name = "-".join(str(part) for part in (data, method, bias, size, weight, share) if part not in (None, 1.0))
+    file = None if folder is None else folder / f"{name}.npz"
+    if file is not None and file.exists():
+        kept = np.load(file, allow_pickle=False)
+        return Codes(kept["codes"], {key: kept[key].tolist() for key in kept.files if key != "codes"})
+    place = Training(device=device).torch_device()
+    images = split(data, size=size, files=files, device=str(place))
+    first = None if folder is None else folder / "stages" / f"{data}-{method}-{size}-{share}.safetensors"
+    start = time.perf_counter()
+    fitted = model(method, bias, images.shape, weight=weight, share=share, device=str(place), kept=first)
+    fitted.fit(images.train)
+    facts = {"training seconds": [time.perf_counter() - start], "objective": fitted.objectives_.tolist()}
+    facts |= {f"held-out {key}": value.tolist() for key, value in fitted.terms_.items()}
+    facts["unexplained"] = [unexplained(fitted, images.test[:512], k) for k in range(RUNS)]
+    found = Codes(fitted.transform_all(images.test).astype(np.float32), facts)
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        arrays: dict[str, Any] = {"codes": found.codes, **{key: np.array(value) for key, value in facts.items()}}
+        temporary = file.with_suffix(".part.npz")
+        np.savez_compressed(temporary, **arrays)
+        temporary.replace(file)
+    return found
+
+
+def unexplained(fitted: Any, x: np.ndarray, k: int) -> float:
+    """The share of the images' variance that the k-th model does not bring back from its own code."""
+    rows = torch.as_tensor(x).to(fitted.models_[k].mean)
+    with torch.no_grad():
+        again = fitted.models_[k].decode(fitted.models_[k].encode(rows))
+        return float((again - rows).square().sum() / (rows - rows.mean(dim=0)).square().sum())
+
+
+def cell(data: str, method: str, bias: str, *, files: dict[str, Any] | None = None, **how: Any) -> list[Row]:
+    """One row per model with its scores; a baseline has one row."""
+    factors = split(data, files=files).factors if how.get("factors") is None else how.pop("factors")
+    if method in BASELINES:
+        return [{"run": 0, **scores(factors, baseline(method, split(data, files=files)))}]
+    found = codes(data, method, bias, files=files, **how)
+    return [
+        {"run": k, **scores(factors, code), **{n: v[k] for n, v in found.facts.items() if k < len(v)}}
+        for k, code in enumerate(found.codes)
+    ]
+
+
+def scores(factors: np.ndarray, code: np.ndarray) -> Row:
+    """FactorVAE score and DCI of a code, the former's level of chance, and how many latents vary."""
+    discrete = (True,) * factors.shape[1]
+    vote, parts = factor_vae_score(factors, code, discrete=discrete), dci(factors, code, discrete=discrete, shuffles=0)
+    chance = {} if vote.chance is None else {"FactorVAE by chance": float(vote.chance)}
+    alive = int((code.std(axis=0) > 1e-3 * code.std(axis=0).max()).sum())
+    return {
+        "FactorVAE score": vote.score, **chance, "DCI": parts.disentanglement, "DCI completeness": parts.completeness,
+        "DCI informativeness": parts.informativeness, "alive": alive,
+    }  # fmt: skip
+
+
+def baseline(method: str, images: Split) -> np.ndarray:
+    """A readout that needs no training of a network: 4 × 4 pixels, ten principal components, or their ICA."""
+    from sklearn.decomposition import PCA
+
+    channels, height, width = images.shape
+    test = images.test.astype(np.float32)
+    if method == "pixels":
+        blocks = test.reshape(len(test), channels, 4, height // 4, 4, width // 4)
+        return blocks.mean(axis=(1, 3, 5)).reshape(len(test), 16)
+    some = images.train[:EVALUATED].astype(np.float32)
+    pca = PCA(10, svd_solver="randomized", random_state=0).fit(some)
+    code = pca.transform(test)
+    return code if method == "PCA" else np.asarray(ICA().fit(pca.transform(some)).transform(code))
+
+
+# ---- the command ---------------------------------------------------------------------------------------------------
+
+
+def command(study: Any, arguments: list[str] | None = None) -> None:
+    """Run what is missing of a study on the data sets that are there, then compare."""
+    name = study.__name__
+    parser = argparse.ArgumentParser(prog=f"python -m {name}", description=(study.__doc__ or "").split("\n")[0])
+    for data in FILES:
+        parser.add_argument(f"--{data.lower()}", help=f"the file of {data}; by default the variable {FILES[data]}")
+    parser.add_argument("--data", nargs="+", choices=DATA, default=DATA, help="data sets to run")
+    parser.add_argument("--methods", nargs="+", default=None, help="methods to run; all by default")
+    parser.add_argument("--device", default="auto", help="a torch device")
+    parser.add_argument("--codes", type=Path, default=Path("runs/ddl-images"), help="folder of trained codes")
+    parser.add_argument("--train-only", action="store_true", help="keep codes and score nothing")
+    parser.add_argument("--jobs", type=int, default=1, help="processes of one thread each")
+    parser.add_argument("--share", type=float, default=1.0, help="share of the steps of every training")
+    default = Path("results", *name.split(".")[2:], "rows.csv")
+    parser.add_argument("--out", type=Path, default=default, help="file of rows, resumed")
+    options = parser.parse_args(arguments)
+    files = {data: getattr(options, data.lower()) for data in FILES}
+    asked = [
+        c for c in study.cells(share=options.share)
+        if c["data"] in _present(options.data, files) and (options.methods is None or c["method"] in options.methods)
+    ]  # fmt: skip
+    how = {"files": files, "device": options.device, "folder": options.codes}
+    if options.train_only:
+        for one in asked:
+            _trained(one, how)
+        return
+    known = [options.out.parent.parent / other / "rows.csv" for other in getattr(study, "KNOWN", ())]
+    run: Callable[..., Any] = partial(tables.run, jobs=options.jobs, known=known, say=True)
+    print(study.compare(run(asked, partial(cell, **how), options.out)))
+
+
+def _trained(one: Row, how: dict[str, Any]) -> None:
+    if one["method"] in BASELINES:
+        return
+    start = time.perf_counter()
+    found = codes(**one, **how)
+    shown = {key: [round(v, 4) for v in value] for key, value in found.facts.items()}
+    print(f"{time.perf_counter() - start:.1f} s {one} {shown}", flush=True)
+
+
+def _present(data: tuple[str, ...], files: dict[str, Any]) -> list[str]:
+    there = []
+    for name in data:
+        try:
+            if name in FILES:
+                named(name, files[name])
+            there.append(name)
+        except InputError as error:
+            print(f"Skipped. {error}")
+    return there

@@ -1,0 +1,237 @@
+"""Arrays that stay in their files: members of ``.npz`` archives, plain binary arrays and HDF5 datasets.
+
+Each has a ``shape`` and a ``dtype``, is read by places in rising order, ``source[places]``, and says ``how`` it is
+held. A member that is not compressed is mapped into memory where it lies in the archive; a compressed one is
+decompressed once, into memory or, beyond ``LARGEST`` bytes, into a temporary file without a name. A pickled source is a
+path and a name: another process opens the file anew. Nothing is ever unpickled from a file.
+
+Deviations from ``numpy.load``: the checksum of a mapped member is not looked at, since that would read it whole.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from noumena import checks
+from noumena.checks import InputError
+
+LARGEST = 2**28
+"""Bytes of an array made anew that are kept in memory; a larger one lies in the temporary directory."""
+PIECE = 2**24
+"""Bytes decompressed at a time."""
+_LOCAL = 30
+"""Bytes of a member's own header in a zip file, before its name."""
+_DAMAGE = (
+    OSError, ValueError, EOFError, KeyError, RuntimeError, struct.error, zipfile.BadZipFile,
+    zlib.error,
+)  # fmt: skip
+
+
+class Mapped:
+    """An array of a binary file from some byte on, mapped into memory; nothing is read before it is asked for."""
+
+    how = "memory-mapped"
+
+    def __init__(self, path: Path, offset: int, shape: tuple[int, ...], dtype: Any, order: Any = "C") -> None:
+        self._made = path.absolute(), offset, shape, dtype, order
+        self.shape, self.dtype = shape, np.dtype(dtype)
+        empty = prod(shape) == 0  # which a memory map cannot be
+        self._array: np.ndarray = (
+            np.zeros(shape, self.dtype) if empty else np.memmap(path, self.dtype, "r", offset, shape, order)
+        )
+
+    def __getitem__(self, places: Any) -> np.ndarray:
+        return np.asarray(self._array[places])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Mapped, self._made
+
+
+class Member:
+    """A named array of an ``.npz`` archive."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path, self.name = existing(path).absolute(), name
+        hold(self.path, (name,))
+        with reading(self.path, ".npz"), zipfile.ZipFile(self.path) as archive:
+            info = archive.getinfo(f"{name}.npy")
+            with archive.open(info) as file:
+                self.shape, order, self.dtype = _header(file)
+                size = prod(self.shape) * self.dtype.itemsize
+                if info.file_size - file.tell() != size:
+                    raise ValueError(f"{name} has {info.file_size - file.tell()} bytes for shape {self.shape}")
+                if info.compress_type == zipfile.ZIP_STORED:
+                    start = _start(self.path, info) + file.tell()
+                    self._array = Mapped(self.path, start, self.shape, self.dtype, order)
+                    self.how = Mapped.how
+                else:
+                    self._array = room(self.shape, self.dtype, order)
+                    _fill(self._array, file)
+                    self.how = held(self._array)
+
+    def __getitem__(self, places: Any) -> np.ndarray:
+        return np.asarray(self._array[places])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Member, (self.path, self.name)
+
+
+class Dataset:
+    """A dataset of an HDF5 file, which stays open, and is opened again in every other process.
+
+    ``together`` is how many images lie in a piece of the file, which is always read whole.
+    """
+
+    how = "read from HDF5"
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path, self.name = existing(path).absolute(), name
+        self._open()
+        self.shape, self.dtype = tuple(self._data.shape), self._data.dtype
+
+    def _open(self) -> None:
+        h5py = _h5py()
+        with reading(self.path, ".h5"):
+            file = h5py.File(self.path, "r")
+            _require_names(self.path, tuple(file), (self.name,))
+            checks.require(isinstance(file[self.name], h5py.Dataset), f"{self.name} must be an array.", "a group")
+            self._data, self._process = file[self.name], os.getpid()
+            self.together = int(self._data.chunks[0]) if self._data.chunks else 1
+
+    def __getitem__(self, places: Any) -> np.ndarray:
+        if self._process != os.getpid():
+            self._open()
+        if not isinstance(places, np.ndarray):
+            return np.asarray(self._data[places])
+        out = np.empty((len(places), *self.shape[1:]), self.dtype)
+        with reading(self.path, ".h5"):
+            for piece in _runs(places, self.together):
+                low, high = int(places[piece[0]]), int(places[piece[-1]]) + 1
+                out[piece] = self._data[low:high][places[piece] - low]
+        return out
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Dataset, (self.path, self.name)
+
+
+def array(path: Path, name: str) -> np.ndarray:
+    """The whole of a named array of an archive."""
+    return Member(path, name)[...]
+
+
+def hold(path: Path, names: tuple[str, ...]) -> None:
+    """Refuse an archive without these arrays, or what is none."""
+    with reading(path, ".npz"), path.open("rb") as file:
+        single = file.read(6) == b"\x93NUMPY"
+        found = () if single else tuple(n.removesuffix(".npy") for n in zipfile.ZipFile(file).namelist())
+    _require_names(path, found, names)
+
+
+def hold_hdf5(path: Path, names: tuple[str, ...]) -> None:
+    """Refuse an HDF5 file without these arrays, or what is none."""
+    h5py = _h5py()
+    with reading(path, ".h5"), h5py.File(path, "r") as file:
+        _require_names(path, tuple(file), names)
+
+
+def existing(path: str | Path) -> Path:
+    """The path of a file that is there."""
+    path = Path(path)
+    checks.require(path.is_file(), "The file of images must exist.", f"{path.name}")
+    return path
+
+
+def room(shape: tuple[int, ...], dtype: Any, order: Any = "C") -> np.ndarray:
+    """An array to be filled: in memory, or beyond ``LARGEST`` bytes in a temporary file without a name.
+
+    >>> room((2, 3), np.uint8).tolist()
+    [[0, 0, 0], [0, 0, 0]]
+    """
+    size = prod(shape) * np.dtype(dtype).itemsize
+    if size <= LARGEST:
+        return np.zeros(shape, dtype, order)
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    must = f"The temporary directory must have room for {size / 1e9:.3g} GB of decompressed images."
+    checks.require(size < free, must, f"{free / 1e9:.3g} GB; TMPDIR names another")
+    with tempfile.TemporaryFile() as file:
+        return np.memmap(file, dtype, mode="w+", shape=shape, order=order)
+
+
+def held(array: np.ndarray) -> str:
+    """How an array that ``room`` made is held."""
+    return "in a temporary file" if isinstance(array, np.memmap) else "in memory"
+
+
+@contextmanager
+def reading(path: Path, ending: str) -> Iterator[None]:
+    """One sentence for every way in which a file can be damaged or of another kind."""
+    try:
+        yield
+    except InputError:
+        raise
+    except _DAMAGE as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"{path.name} must be a complete {ending} file of plain arrays. Got: {first}.") from error
+
+
+def _require_names(path: Path, found: tuple[str, ...], names: tuple[str, ...]) -> None:
+    must = f"{path.name} must hold {', '.join(names)}."
+    checks.require(set(names) <= set(found), must, ", ".join(found[:8]) or "no named arrays")
+
+
+def _h5py() -> Any:
+    try:
+        import h5py
+    except ImportError as error:
+        raise InputError("HDF5 files must have the package h5py; install noumena[data]. Got an ImportError.") from error
+    return h5py
+
+
+def _runs(places: np.ndarray, together: int) -> list[np.ndarray]:
+    """Rows of rising places that are read as one range: neighbours, and those in one piece of the file.
+
+    Where every image is a piece of its own, h5py takes some ten times longer over a list of places.
+    """
+    far = (np.diff(places) > 1) & (np.diff(places // together) > 0)
+    return np.split(np.arange(len(places)), np.flatnonzero(far) + 1) if len(places) else []
+
+
+def _header(file: Any) -> tuple[tuple[int, ...], str, np.dtype]:
+    """Shape, order and type of the array that follows."""
+    version = np.lib.format.read_magic(file)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"version {version} of the header")
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = read(file)
+    if dtype.hasobject:
+        raise ValueError("pickled objects")
+    return shape, "F" if fortran else "C", dtype
+
+
+def _start(path: Path, info: zipfile.ZipInfo) -> int:
+    """The first byte of a member in its archive: behind its own header, whose name and extra field vary in length."""
+    with path.open("rb") as file:
+        file.seek(info.header_offset)
+        name, extra = struct.unpack("<2H", file.read(_LOCAL)[-4:])
+    return info.header_offset + _LOCAL + name + extra
+
+
+def _fill(array: np.ndarray, file: Any) -> None:
+    """Decompress piece by piece, in the order in which the array lies in memory."""
+    flat = array.reshape(-1, order="A").view(np.uint8)
+    done = 0
+    while piece := file.read(PIECE):
+        flat[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
+        done += len(piece)

@@ -1,0 +1,188 @@
+"""Pooling networks: the layers of Table 12, and codes that are affine in where things are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+from torch.nn import functional as F
+
+from noumena import seeds
+from noumena.checks import InputError
+from noumena.nets.pooled import (
+    Bumps,
+    ExpectedPlaces,
+    PlaceDecoder,
+    PlaceEncoder,
+    PooledDecoder,
+    PooledEncoder,
+    sized,
+)
+
+SMALL: dict[str, Any] = {"channels": 2, "size": 12, "widths": (3, 4)}
+PIXELS = 2 * 12 * 12
+BUILDERS = {
+    "pooled": (PooledEncoder(**SMALL), PooledDecoder(**SMALL)),
+    "places": (PlaceEncoder(**SMALL, maps=5), PlaceDecoder(**SMALL, maps=5)),
+}
+
+
+def rows(columns: int, n: int = 6, seed: int = 1) -> Tensor:
+    return torch.randn(n, columns, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def networks(kind: str, seed: int = 0) -> tuple[nn.Sequential, nn.Sequential]:
+    encoder, decoder = BUILDERS[kind]
+    with seeds.global_torch(seed, "init"):
+        return encoder(PIXELS, 4).double(), decoder(4, PIXELS).double()
+
+
+def test_the_defaults_are_the_layers_of_table_12() -> None:
+    encoder, decoder = PooledEncoder()(3 * 64 * 64, 128), PooledDecoder()(128, 3 * 64 * 64)
+    shapes, h = [], torch.rand(1, 3 * 64 * 64)
+    for layer in (*encoder, *decoder):
+        h = layer(h)
+        if isinstance(layer, nn.MaxPool2d | nn.ConvTranspose2d):
+            shapes.append(tuple(h.shape[1:]))
+    assert shapes[:5] == [(32, 32, 32), (64, 16, 16), (64, 8, 8), (128, 4, 4), (128, 1, 1)]
+    assert shapes[5:] == [(128, 2, 2), (64, 4, 4), (64, 8, 8), (32, 16, 16), (3, 64, 64)]
+    weights = [tuple(p.shape) for p in encoder.parameters() if p.ndim == 4]
+    assert weights == [(32, 3, 3, 3), (64, 32, 3, 3), (64, 64, 3, 3), (128, 64, 3, 3), (128, 128, 3, 3)]
+    assert [layer.kernel_size for layer in decoder if isinstance(layer, nn.ConvTranspose2d)] == [(2, 2)] * 4 + [(4, 4)]
+
+
+def test_the_pooled_encoder_is_that_written_by_hand() -> None:
+    encoder, _ = networks("pooled")
+    x = rows(PIXELS)
+    w1, b1, w2, b2, w3, b3 = encoder.parameters()
+    h = F.max_pool2d(F.relu(F.conv2d(x.reshape(-1, 2, 12, 12), w1, b1, padding=1)), 2)
+    h = F.max_pool2d(F.relu(F.conv2d(h, w2, b2, padding=1)), 2)
+    h = F.relu(F.conv2d(h, w3, b3, padding=1))
+    assert h.shape == (6, 4, 3, 3)
+    torch.testing.assert_close(encoder(x), h.amax(dim=(2, 3)))
+
+
+def test_the_pooled_decoder_is_that_written_by_hand_with_a_linear_end() -> None:
+    _, decoder = networks("pooled")
+    z = rows(4)
+    w1, b1, w2, b2, w3, b3 = decoder.parameters()
+    h = F.relu(F.conv_transpose2d(z[:, :, None, None], w1, b1, stride=2))
+    h = F.relu(F.conv_transpose2d(h, w2, b2, stride=2))
+    h = F.conv_transpose2d(h, w3, b3, stride=3)
+    torch.testing.assert_close(decoder(z), h.reshape(6, -1))
+    assert (decoder(z) < 0).any()
+
+
+def test_expected_places_are_means_of_pixel_centres_under_the_softmax() -> None:
+    maps = rows(2 * 25, 3).reshape(3, 2, 5, 5)
+    found = ExpectedPlaces(5).double()(maps)
+    for batch, channel in ((0, 0), (2, 1)):
+        weights = maps[batch, channel].exp() / maps[batch, channel].exp().sum()
+        x = sum(float(weights[i, j]) * (2 * (j + 0.5) / 5 - 1) for i in range(5) for j in range(5))
+        y = sum(float(weights[i, j]) * (2 * (i + 0.5) / 5 - 1) for i in range(5) for j in range(5))
+        assert abs(float(found[batch, channel]) - x) < 1e-6
+        assert abs(float(found[batch, 2 + channel]) - y) < 1e-6
+
+
+def test_bumps_stand_at_their_places_and_are_as_wide_as_they_are_sharp() -> None:
+    bumps = Bumps(2, 5).double()
+    with torch.no_grad():
+        bumps.sharpness.copy_(torch.tensor([1.0, 5.0]))
+        found = bumps(torch.tensor([[0.4, -0.8, -0.4, 0.8]], dtype=torch.float64))[0]
+    assert [divmod(int(m.argmax()), 5) for m in found] == [(1, 3), (4, 0)]
+    expected = torch.exp(torch.tensor(-(0.4**2 + 0.4**2) / 2, dtype=torch.float64))
+    torch.testing.assert_close(found[0, 2, 2], expected, atol=1e-6, rtol=0)
+    assert found[1].sum() < found[0].sum()
+
+
+def test_a_place_code_moves_in_a_line_as_a_thing_moves() -> None:
+    with seeds.global_torch(0, "init"):
+        encoder = PlaceEncoder(1, 24, widths=(4,), maps=3, halvings=1)(576, 2).double()
+    pictures = torch.zeros(7, 1, 24, 24, dtype=torch.float64)
+    for k in range(7):
+        pictures[k, 0, 8:12, 6 + 2 * k - 2 : 8 + 2 * k] = 30.0
+    code = encoder(pictures.flatten(1))
+    steps = (code[2:6] - code[1:5]).detach()
+    torch.testing.assert_close(steps, steps[:1].expand_as(steps), atol=1e-8, rtol=1e-6)
+    assert steps.abs().min() > 1e-4
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_gradients_reach_every_parameter(kind: str) -> None:
+    encoder, decoder = networks(kind)
+    (decoder(encoder(rows(PIXELS, 32))) - 1).square().sum().backward()
+    for net in (encoder, decoder):
+        assert all(p.grad is not None and bool((p.grad != 0).any()) for p in net.parameters())
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+@pytest.mark.parametrize("end", [0, 1])
+def test_models_stacked_by_vmap_equal_single_ones_and_so_do_their_gradients(kind: str, end: int) -> None:
+    pair = [networks(kind, seed)[end] for seed in (0, 1)]
+    x = rows(PIXELS if end == 0 else 4)
+    parameters, buffers = stack_module_state(pair)
+    parameters = {name: p.detach().requires_grad_() for name, p in parameters.items()}
+    out = vmap(lambda p, b: functional_call(pair[0], (p, b), (x,)))(parameters, buffers)
+    out.square().sum().backward()
+    for k, net in enumerate(pair):
+        torch.testing.assert_close(out[k], net(x))
+        net.zero_grad()
+        net(x).square().sum().backward()
+        for name, p in net.named_parameters():
+            torch.testing.assert_close(parameters[name].grad[k], p.grad)
+
+
+def test_layers_start_at_a_size_that_keeps_that_of_what_they_pass() -> None:
+    with torch.no_grad(), seeds.global_torch(0, "init"):
+        encoder = PooledEncoder(2, 12, widths=(32, 32))(PIXELS, 32).double()
+        decoder = PooledDecoder(2, 12, widths=(32, 32))(32, PIXELS).double()
+        h = encoder(rows(PIXELS, 64))
+        assert 0.5 < h.square().mean().sqrt() < 5
+        assert 0.5 < (decoder(h).std() / h.square().mean().sqrt()) < 2
+        for layer, inputs in (
+            (nn.Linear(400, 300), 400),
+            (nn.Conv2d(40, 30, 3), 360),
+            (nn.ConvTranspose2d(90, 99, 2, 2), 90),
+        ):
+            assert abs(sized(layer, gain=1.0).weight.std() * inputs**0.5 - 1) < 0.02
+            assert (layer.bias == 0).all()
+
+
+def test_the_same_seed_builds_the_same_network_and_places_are_scattered() -> None:
+    (_, one), (_, two), (_, other) = networks("places"), networks("places"), networks("places", 1)
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
+    assert not torch.equal(next(one.parameters()), next(other.parameters()))
+    assert float(dict(one.named_parameters())["0.bias"].detach().std()) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("builder", "changes", "sentence"),
+    [
+        (PooledEncoder, {"size": 14}, "size must be a multiple of 4 for 2 poolings that halve it. Got 14"),
+        (PooledDecoder, {"widths": ()}, "widths must name a layer. Got none"),
+        (PooledDecoder, {"widths": (3, 0)}, "A layer's width must be a whole number"),
+        (PooledEncoder, {"channels": 0}, "channels must be a whole number"),
+        (PlaceEncoder, {"halvings": 3}, "halvings must be at most the number of widths. Got 3"),
+        (PlaceEncoder, {"halvings": 2, "size": 10}, "size must be a multiple of 4 for 2 poolings"),
+        (PlaceDecoder, {"maps": 0}, "maps must be a whole number"),
+    ],
+)
+def test_networks_that_cannot_be_are_refused(builder: Any, changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        builder(**{**SMALL, **changes})
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_ends_that_are_no_pictures_are_refused(kind: str) -> None:
+    encoder, decoder = BUILDERS[kind]
+    with pytest.raises(InputError, match=r"The inputs must be the 288 pixels of 2 channels of 12 × 12\. Got 287"):
+        encoder(287, 4)
+    with pytest.raises(InputError, match="The outputs must be the 288 pixels"):
+        decoder(4, 287)
+    with pytest.raises(InputError, match="outputs must be a whole number"):
+        encoder(288, 0)
+    with pytest.raises(InputError, match="inputs must be a whole number"):
+        decoder(0, 288)

@@ -1,0 +1,185 @@
+"""The study of balls: balls get the latents that tell of them, and every method runs without the truth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from noumena.checks import InputError
+from noumena.studies.pdgmm import balls as study
+from noumena.studies.pdgmm.balls import SMALL, Codes, Plan
+from noumena.worlds.balls import Balls
+
+TINY = replace(
+    SMALL, size=8, images=120, judged=60, steps=2, place_steps=2, maps=3, stage1_steps=4, pixel_rows=60, features=16
+)
+
+
+def places(n: int, rows: int = 300, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(rows, 2 * n))
+
+
+def test_the_r2_of_a_pair_is_that_of_a_least_squares_fit() -> None:
+    z = places(2)
+    code = z @ np.random.default_rng(1).normal(size=(4, 5)) + np.random.default_rng(2).normal(size=(300, 5))
+    table = study.pair_r2(z, code)
+    assert set(table) == {(i, j) for i in range(5) for j in range(i + 1, 5)}
+    for pair in ((0, 3), (2, 4)):
+        design = np.c_[code[:, list(pair)], np.ones(300)]
+        rest = z - design @ np.linalg.lstsq(design, z, rcond=None)[0]
+        expected = (1 - rest.var(axis=0) / z.var(axis=0)).reshape(2, 2).mean(axis=1)
+        np.testing.assert_allclose(table[pair], expected, rtol=1e-9)
+
+
+def test_balls_get_pairs_of_latents_with_the_largest_sum_of_all_assignments() -> None:
+    rng = np.random.default_rng(3)
+    table = {(i, j): rng.random(3) for i in range(6) for j in range(i + 1, 6)}
+    found = study.matched(table, 3)
+    assert sorted(column for pair in found for column in pair) == list(range(6))
+    brute = max(
+        sum(table[min(a, b), max(a, b)][ball] for ball, (a, b) in enumerate(zip(order[::2], order[1::2], strict=True)))
+        for order in permutations(range(6))
+    )
+    assert sum(table[pair][ball] for ball, pair in enumerate(found)) == pytest.approx(brute)
+
+
+def test_six_balls_are_matched_in_an_instant() -> None:
+    z = places(6)
+    order = np.random.default_rng(0).permutation(12)
+    found = study.matched(study.pair_r2(z, z[:, order]), 6)
+    assert [tuple(sorted(order[list(pair)])) for pair in found] == [(2 * k, 2 * k + 1) for k in range(6)]
+
+
+def test_a_code_that_turns_every_ball_by_itself_scores_one_ball_by_ball_but_not_in_mcc() -> None:
+    z, turn = places(2, 4000), np.array([[1.0, 1.0], [-1.0, 1.0]])
+    row = study.scores(z, np.c_[z[:, 2:] @ turn, z[:, :2] @ turn])
+    assert (row["ball 1"], row["ball 2"], row["mean"], row["r2"]) == pytest.approx((1, 1, 1, 1))
+    assert row["mcc"] < 0.75
+    assert study.scores(z, z[:, ::-1])["mcc"] == pytest.approx(1)
+
+
+def test_a_code_that_mixes_balls_scores_all_latents_but_not_balls() -> None:
+    z = places(2, 4000)
+    row = study.scores(z, z @ np.linalg.qr(np.random.default_rng(5).normal(size=(4, 4))).Q)
+    assert row["r2"] == pytest.approx(1)
+    assert row["mean"] < 0.9
+    assert study.scores(z, places(2, 4000, seed=9))["mean"] < 0.01
+
+
+def test_the_matrix_has_the_latents_of_each_ball_in_its_columns() -> None:
+    z = places(2, 2000)
+    row = study.scores(z, z[:, [2, 3, 0, 1]])
+    matrix = np.array([[float(entry) for entry in line.split()] for line in row["matrix"].split("; ")])
+    np.testing.assert_allclose(matrix, np.eye(4), atol=0.02)
+
+
+def test_recovered_places_lie_where_the_balls_are() -> None:
+    z = places(3)
+    noise = 0.01 * places(3, seed=4)
+    found = study.recovered(z, (z + noise)[:, [4, 5, 0, 1, 2, 3]] @ np.kron(np.eye(3), [[1, 2], [0, 1]]))
+    assert found.shape == (300, 3, 2)
+    assert np.abs(found - z.reshape(300, 3, 2)).max() < 0.1
+    with pytest.raises(InputError, match="z and code must share their batch axis"):
+        study.recovered(z, z[:5])
+
+
+def test_a_code_with_too_few_latents_is_refused() -> None:
+    with pytest.raises(InputError, match="A code must have two latents for each of 2 balls"):
+        study.scores(places(2), places(2)[:, :3])
+
+
+def test_dead_features_are_dropped_and_too_few_are_refused() -> None:
+    learn = np.c_[places(1), np.zeros(300), 0.001 * places(1)[:, 0]]
+    kept = study.varying(Codes(learn, learn[:5], {"explained": 1.0}), 2)
+    assert (kept.learn.shape, kept.judge.shape, kept.facts) == ((300, 2), (5, 2), {"explained": 1.0, "alive": 2})
+    with pytest.raises(InputError, match="At least 3 features must vary"):
+        study.varying(Codes(learn, learn, {}), 3)
+
+
+def test_a_cell_has_a_row_for_every_method_and_keeps_places_and_codes(tmp_path) -> None:
+    rows = study.cell(2, "ball", 3, plan=TINY, codes=tmp_path)
+    assert [row["method"] for row in rows] == list(study.ARMS)
+    kept = np.load(tmp_path / "2-ball-3.npz")
+    world = Balls(2, 8, 180, seed=3)
+    assert np.array_equal(kept["z"], world.z[120:])
+    assert np.array_equal(kept["masks"], world.masks[120:])
+    for row in rows:
+        if row["refused"] is None:
+            np.testing.assert_allclose(row["mean"], study.scores(kept["z"], kept[row["method"]])["mean"])
+            assert np.isfinite([row["ball 1"], row["ball 2"], row["mcc"], row["explained"]]).all()
+    assert {"pca", "ica"} <= set(kept)
+
+
+def test_cells_are_distinct_and_a_refusal_is_a_row() -> None:
+    cells = study.cells()
+    assert len(cells) == len({tuple(c.values()) for c in cells}) == 12
+    row, code = study._read("nothing was trained", None, places(2))
+    assert (row, code) == ({"refused": "nothing was trained"}, None)
+    smooth = Codes(places(2), places(2), {"explained": 0.5})
+    row, code = study._read(smooth, study.readouts(SMALL, 4, 0)["places"][1], places(2))
+    assert "must be sparse along some direction" in row["refused"]
+    assert code is None
+
+
+def test_sparse_places_are_unmixed_ball_by_ball() -> None:
+    world = Balls(2, 4, images=3000, seed=1)
+    mixing = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4))).Q
+    codes = Codes(world.z[:2000] @ mixing, world.z[2000:] @ mixing, {})
+    row, _ = study._read(codes, study.readouts(Plan(), 4, 0)["places"][1], world.z[2000:])
+    assert row["mean"] > 0.999
+    assert row["active share"] == pytest.approx(0.9, abs=0.03)
+
+
+def test_the_comparison_has_published_figures_above_ours_and_both_matrices() -> None:
+    ours = {"method": "places", "ball 1": 0.5, "ball 2": 0.7, "mean": 0.6, "r2": 0.9, "mcc": 0.8, "matrix": "1 0; 0 1"}
+    rows = [
+        {"balls": 2, "freeze": freeze, "seed": seed, **ours} for freeze in ("ball", "coordinate") for seed in (0, 1)
+    ]
+    rows.append({"balls": 2, "freeze": "ball", "seed": 0, "method": "pixels", "refused": "no"})
+    text = study.compare(rows)
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert lines[2].startswith("published 0.958 ± 0.052 0.914 ± 0.148 0.936")
+    assert lines[3].startswith("places 0.500 ± 0.000 (2) 0.700 ± 0.000 (2) 0.600 ± 0.000 (2) 0.900")
+    assert "pixels (1 refused)" in text
+    assert "0.743 ± 0.106" in text
+    assert "0.02 0.99 0.00 0.01" in text
+    assert "places, seed 1\n1 0\n0 1" in text
+
+
+def test_the_command_runs_what_is_missing_and_resumes(tmp_path, monkeypatch, capsys) -> None:
+    ran = []
+
+    def quick(balls: int, freeze: str, seed: int, *, plan: Plan, codes: object) -> list[dict[str, object]]:
+        ran.append((balls, freeze, seed, plan, codes))
+        return [{"method": "places", "mean": 0.5}]
+
+    monkeypatch.setattr(study, "cell", quick)
+    arguments = [
+        "--out",
+        str(tmp_path / "rows.csv"),
+        "--seeds",
+        "1",
+        "--steps",
+        "7",
+        "--place-steps",
+        "8",
+        "--device",
+        "cpu",
+    ]
+    study.main(arguments)
+    study.main(arguments)
+    assert [(n, freeze, seed) for n, freeze, seed, _, _ in ran] == [(n, freeze, 0) for n, freeze in study.WORLDS]
+    assert ran[0][3] == Plan(steps=7, place_steps=8, device="cpu")
+    assert "0.500 (1)" in capsys.readouterr().out
+    study.main(["--small", "--out", str(tmp_path / "small.csv"), "--seeds", "1"])
+    assert ran[-1][3] == SMALL
+
+
+def test_pictures_are_trained_on_in_half_precision_on_a_gpu_only(monkeypatch) -> None:
+    assert Plan(device="cpu").training(learning_rate=0.1).precision == "full"
+    monkeypatch.setattr(Plan, "on", "cuda")
+    training = Plan(steps=9, batch=5).training(learning_rate=0.1)
+    assert (training.precision, training.steps, training.batch_size) == ("bfloat16", 9, 5)

@@ -1,0 +1,224 @@
+"""Images through the command: fitted, described by pictures instead of a certificate, and refused in one sentence."""
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import noumena as nm
+from noumena.cli import main
+from noumena.cli.images import channels_first, conv_nets, read_images
+from noumena.nets import ConvDecoder, ConvEncoder
+
+QUICK = ["--steps", "4", "--batch-size", "16", "--latents", "2"]
+FILES = {"config.json", "weights.safetensors", "history.csv", "structure.csv"}
+PICTURES = {"report.html", "traversals.png", "swaps.png"}
+
+
+@pytest.fixture
+def here(monkeypatch, capsys):
+    """The command in this process, where what it imports is there already."""
+
+    def run_here(*arguments):
+        monkeypatch.setattr(sys, "argv", ["noumena", *map(str, arguments)])
+        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+        with pytest.raises(SystemExit) as done:
+            main()
+        said = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, done.value.code or 0, said.out, said.err)
+
+    return run_here
+
+
+@pytest.fixture(scope="module")
+def images() -> np.ndarray:
+    """A square of light that moves to the right and one that grows lighter, (image, channel, height, width)."""
+    rng = np.random.default_rng(0)
+    out = np.zeros((60, 3, 8, 8), dtype=np.uint8)
+    for image, place, light in zip(out, rng.integers(0, 5, 60), rng.integers(60, 256, 60), strict=True):
+        image[:, 1:4, place : place + 3] = 255
+        image[0, 5:, :] = light
+    return out
+
+
+@pytest.fixture(scope="module")
+def saved(images, tmp_path_factory) -> Path:
+    """A tiny model saved from Python."""
+    nets = {
+        name: kind(3, 8, widths=(4,), hidden=8) for name, kind in (("encoder", ConvEncoder), ("decoder", ConvDecoder))
+    }
+    training = nm.Training(steps=6, batch_size=16)
+    model = nm.VAE(3, **nets, standardise=False, n_models=2, training=training, random_state=0)
+    out = tmp_path_factory.mktemp("runs") / "tiny"
+    nm.save(model.fit(images.reshape(60, -1)), out)
+    return out
+
+
+def assert_refused(done, words: str) -> None:
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("noumena: ")
+    assert line.endswith(".")
+    assert words in line
+
+
+def test_report_shows_the_pictures_of_a_run_without_its_data(saved, here):
+    done = here("report", saved)
+    assert done.returncode == 0, done.stderr
+    assert {p.name for p in saved.iterdir()} == FILES | PICTURES  # and no certificate
+    assert "How much each latent moves the picture" in done.stdout
+    assert "No certificate is read off pixels" in done.stdout
+    page = (saved / "report.html").read_text()
+    assert "What the latents do to the picture" in page
+    assert "Decoded from latents of training rows" in page
+    assert "No certificate is read off pixels" in page
+    assert "Do the seeds find the same latents?" in page
+    assert len(page) < 200_000
+
+
+def test_report_speaks_json_of_pictures(saved, here):
+    facts = json.loads(here("report", saved, "--json").stdout)
+    assert facts["shape"] == [3, 8, 8]
+    assert facts["certificate"] is None
+    assert facts["pictures"] == ["traversals.png", "swaps.png"]
+    moves = list(facts["moves"].values())
+    assert set(facts["moves"]) == {"z1", "z2", "z3"}
+    assert moves == sorted(moves, reverse=True)
+
+
+def test_a_given_shape_comes_before_that_of_the_networks(saved, here):
+    assert json.loads(here("report", saved, "--shape", "1,12,16", "--json").stdout)["shape"] == [1, 12, 16]
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ("3,64", "--shape must be channels, height and width, such as 3,64,64. Got 3,64"),
+        ("a,8,8", "--shape must be channels, height and width"),
+        ("2,8,12", "channels (1 or 3), height and width. Got [2, 8, 12]"),
+        ("3,4,4", "must have 48 pixels. Got 192 observations"),
+    ],
+)
+def test_a_wrong_shape_is_one_sentence_and_exit_code_2(saved, here, shape, words):
+    assert_refused(here("report", saved, "--shape", shape), words)
+
+
+def test_fit_takes_bytes_and_keeps_them_as_pixels(images, tmp_path, here):
+    np.save(tmp_path / "x.npy", images)
+    done = here("fit", tmp_path / "x.npy", "--image", *QUICK, "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert {p.name for p in (tmp_path / "run").iterdir()} == FILES | PICTURES
+    model = nm.load(tmp_path / "run")
+    assert model.decoder == ConvDecoder(3, 8, (32,))
+    assert len(model.seeds_) == 1
+    assert set(model.models_[0].scale.tolist()) == {255.0}
+    assert model.transform(images.reshape(60, -1)).shape == (60, 2)
+
+
+def test_fit_takes_a_folder_of_pictures_and_channels_last(images, tmp_path, here):
+    image = pytest.importorskip("PIL.Image")
+    (tmp_path / "pictures").mkdir()
+    for k, one in enumerate(images[:12]):
+        image.fromarray(np.moveaxis(one, 0, -1)).save(tmp_path / "pictures" / f"{k:03}.png")
+    np.savez(tmp_path / "x.npz", x=np.moveaxis(images[:12], 1, -1), y=np.zeros(3))
+    rows, shape = read_images(tmp_path / "pictures")
+    again, same = read_images(tmp_path / "x.npz", key="x")
+    assert shape == same == (3, 8, 8)
+    np.testing.assert_array_equal(rows, images[:12].reshape(12, -1))
+    np.testing.assert_array_equal(again, rows)
+    done = here("fit", tmp_path / "pictures", "--image", *QUICK, "--out", tmp_path / "run", "--json", "--sparsity", "0")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["shape"] == [3, 8, 8]
+
+
+def test_numbers_between_0_and_1_and_grey_images_are_taken_too(images):
+    found = channels_first(images[:, 0] / 255)
+    assert (found.shape, found.dtype) == ((60, 1, 8, 8), np.float32)
+    np.testing.assert_allclose(found[:, 0] * 255, images[:, 0], atol=1e-4)
+
+
+def test_a_folder_too_large_to_hold_is_read_when_asked_for(images, tmp_path, monkeypatch):
+    image = pytest.importorskip("PIL.Image")
+    for k, one in enumerate(images[:3]):
+        image.fromarray(np.moveaxis(one, 0, -1)).save(tmp_path / f"{k:03}.png")
+    monkeypatch.setattr("noumena.cli.images.HELD", 3 * 192 - 1)
+    source, shape = read_images(tmp_path)
+    assert shape == (3, 8, 8)
+    assert not isinstance(source, np.ndarray)
+    np.testing.assert_array_equal(np.asarray(source.pictures(np.array([2]))), images[2].reshape(1, -1))
+
+
+@pytest.mark.parametrize(("side", "count"), [(8, 1), (16, 2), (64, 4), (128, 5), (28, 2), (6, 1)])
+def test_networks_halve_the_picture_to_a_side_of_four_or_an_odd_one(side, count):
+    nets = conv_nets((3, side, side))
+    assert len(nets["decoder"].widths) == len(nets["encoder"].widths) == count
+    assert nets["encoder"].widths == (32, 32, 64, 64, 64)[:count]
+
+
+def bad(folder: Path, name: str) -> Path:
+    path = folder / f"{name}.npy"
+    arrays = {
+        "table": np.zeros((5, 4)),
+        "two channels": np.zeros((5, 2, 8, 8), np.uint8),
+        "oblong": np.zeros((5, 3, 8, 12), np.uint8),
+        "odd": np.zeros((5, 3, 7, 7), np.uint8),
+        "tiny": np.zeros((5, 3, 4, 4), np.uint8),
+        "light": np.full((5, 3, 8, 8), 200.0),
+        "dark": np.full((5, 3, 8, 8), -0.5),
+        "whole numbers": np.zeros((5, 3, 8, 8), np.int64),
+        "empty": np.zeros((0, 3, 8, 8)),
+        "one": np.zeros((1, 3, 8, 8), np.uint8),
+    }
+    if name in arrays:
+        np.save(path, arrays[name])
+    elif name == "truncated":
+        np.save(path, np.zeros((5, 3, 8, 8), np.uint8))
+        path.write_bytes(path.read_bytes()[:500])
+    elif name == "objects":
+        np.save(path, np.array([{}], dtype=object), allow_pickle=True)
+    elif name == "archive":
+        path = path.with_suffix(".npz")
+        np.savez(path, a=np.zeros(2), b=np.zeros(2))
+    elif name == "words":
+        path = path.with_suffix(".csv")
+        path.write_text("a,b\n1,2\n")
+    elif name == "empty folder":
+        path = folder / "nothing"
+        path.mkdir()
+    return path
+
+
+BAD = {
+    "table": "(image, channel, height, width) or (image, height, width, channel), 1 or 3 channels. Got shape (5, 4)",
+    "two channels": "1 or 3 channels. Got shape (5, 2, 8, 8)",
+    "oblong": "Images must be squares with an even side above 4. Got 8 × 12 pixels",
+    "odd": "Got 7 × 7 pixels",
+    "tiny": "Got 4 × 4 pixels",
+    "light": "Images must be bytes, or numbers in [0, 1]. Got numbers from 200 to 200",
+    "dark": "Got numbers from -0.5 to -0.5",
+    "whole numbers": "Images must be bytes, or numbers in [0, 1]. Got dtype int64",
+    "empty": "Images must be bytes",
+    "one": "must have at least 2 rows",
+    "truncated": "must be a complete .npy file of images",
+    "objects": "must be a complete .npy file of images",
+    "archive": "must hold one array, or --key must name one. Got arrays a, b and key None",
+    "words": "Images must be a .npy or .npz file, or a folder. Got words.csv",
+    "missing": "The images must be a file or a folder that exists",
+    "empty folder": "A folder must hold pictures",
+}
+
+
+@pytest.mark.parametrize("name", list(BAD))
+def test_images_that_cannot_be_used_are_one_sentence_and_exit_code_2(name, tmp_path, here):
+    done = here("fit", bad(tmp_path, name), "--image", *QUICK, "--out", tmp_path / "run")
+    assert_refused(done, BAD[name])
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
+def test_the_help_shows_how_images_are_fitted_and_reported(here):
+    assert "--image --latents 10" in here("fit", "--help").stdout
+    assert "--shape 3,64,64" in here("report", "--help").stdout
