@@ -337,7 +337,7 @@ def duel(objective=None, **settings):
 def test_the_opponents_loss_trains_it_but_does_not_judge_the_model():
     trained = duel()
     assert float(trained.models[0].opponent) < 29.9
-    assert trained.objectives[0] == pytest.approx(trained.terms["own"][0])
+    assert trained.objectives[0] == pytest.approx(trained.terms["own"][0], abs=1e-3)
 
 
 def test_what_is_fixed_is_not_trained_and_stays_in_the_model():

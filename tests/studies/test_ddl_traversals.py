@@ -12,11 +12,17 @@ import torch
 from noumena.checks import InputError
 from noumena.estimators.diffusion import EncDiff
 from noumena.estimators.factor_vae import FactorVAE
+from noumena.estimators.training import Training
+from noumena.nets.residual import ResidualEncoder
+from noumena.nets.unet import UNet
+from noumena.nets.vector_quantised import VectorQuantised
 from noumena.report import png
 from noumena.studies.ddl import greys as files
 from noumena.studies.ddl import images
 from noumena.studies.ddl import traversals as study
 from noumena.studies.ddl.traversals import Data
+
+KINDS = ("traversals", "swaps", "interpolations", "maps")
 
 # ---- grey pictures -----------------------------------------------------------------------------------------------
 
@@ -96,10 +102,10 @@ def test_files_that_are_not_what_they_should_be_are_refused(fashion, tmp_path):
         files.greys(fashion)
 
 
-def test_measures_of_a_picture_follow_its_width_height_and_lean_and_not_its_light():
+def test_measures_of_a_picture_follow_its_width_height_and_lean_and_not_its_light_or_place():
     x = np.zeros((4, 28, 28), dtype=np.uint8)
     x[0, 10:14, 6:22] = x[1, 6:22, 10:14] = 200
-    x[2] = x[0] // 4
+    x[2] = np.roll(x[0] // 4, (3, -4), axis=(0, 1))
     for row in range(6, 22):
         x[3, row, row : row + 2] = 200
     light, width, height, lean = files.measures(x.reshape(4, -1)).T
@@ -158,7 +164,7 @@ class Squares:
         self.mean, self.scale = torch.zeros(1), torch.full((1,), 255.0)
 
     def encode(self, x):
-        return (x.reshape(-1, 2, 2).repeat(1, 1, 1).flatten(1)[:, :3] / 255).float()
+        return (x[:, :3] / 255).float()
 
     def decode(self, z):
         third = z[:, 2] + self.drag * z[:, 1]
@@ -174,7 +180,7 @@ class Squares:
 
 
 def squares(rows=120):
-    levels = np.random.default_rng(0).integers(0, (4, 3, 2), size=(rows, 3))
+    levels = np.random.default_rng(0).integers(0, (3, 5, 2), size=(rows, 3))
     x = np.zeros((rows, 4), dtype=np.uint8)
     x[:, :3] = levels * (30, 30, 30)
     return Data("squares", x, x, levels, ("first", "second", "third"), (1, 2, 2))
@@ -183,24 +189,43 @@ def squares(rows=120):
 def test_lines_say_which_factor_a_latent_follows_what_a_swap_moves_and_where_pixels_move():
     strips, swaps, lines, maps = study.gallery(Squares(), squares(), "Squares")
     assert strips.name == "squares-traversals.png"
-    assert strips.line.startswith("traversals: z1 first 1.00, then ")
-    assert "z2 second 1.00" in strips.line
+    assert strips.line.startswith("traversals: z2 second 1.00, then "), "what moves the picture most goes first"
+    assert "z1 first 1.00" in strips.line
     assert "z3 third 1.00" in strips.line
     assert "3 of 3 latents move the picture; 0.000 of the variance is not rebuilt." in strips.line
     assert strips.sheet.shape == (3 * 4 - 2, study.FRAMES * 4 - 2)
-    assert swaps.line.endswith("encoded again: z1 1.00, z2 1.00, z3 1.00.")
+    assert swaps.line.endswith("encoded again: z2 1.00, z1 1.00, z3 1.00.")
     assert swaps.sheet.shape == (5 * 4 - 2, study.FRAMES * 4 - 2)
     assert lines.line == "interpolations: the way is 1.00 times the straight one."
-    assert maps.line.endswith("pixels: z1 0.250, z2 0.250, z3 0.250.")
+    assert maps.line.endswith("pixels: z2 0.250, z1 0.250, z3 0.250.")
     assert maps.sheet.shape == (2, 3 * 4 - 2, 3), "maps are coloured"
+    dark = [maps.sheet[:, k : k + 2].sum(axis=2).argmin() for k in (0, 4, 8)]
+    assert dark == [1, 0, 2], "a map's dark pixel is its latent's"
 
 
 def test_a_latent_that_drags_another_is_found_out_by_the_swap_and_not_by_its_name():
     strips, swaps, _, maps = study.gallery(Squares(drag=1.0), squares(), "Squares")
     assert "z2 second 1.00" in strips.line
-    assert "z2 0.2" in swaps.line, "a latent of small spread is dragged far in its own spread"
+    _, second, third = squares().levels.var(axis=0)
+    assert f"z2 {third / (second + third):.2f}" in swaps.line, "each in its own spread"
     assert "z1 1.00" in swaps.line
     assert "z2 0.250" in maps.line, "half of two equal pixels is one"
+
+
+def test_a_diffusion_model_is_shown_however_little_it_was_trained():
+    x, classes = drawn(40, 0)
+    x = np.ascontiguousarray(x[:, 4:20, 2:18]).reshape(40, -1)
+    model = EncDiff(
+        3, autoencoder=VectorQuantised(1, 16, widths=(4, 4), blocks=1, depth=2, codes=8), sampling=2, random_state=0,
+        encoder=ResidualEncoder(1, 16, widths=(4, 4), blocks=1), unet=UNet(2, 4, widths=(4, 8), heads=2, context=4),
+        first=Training(steps=2, batch_size=8), training=Training(steps=2, batch_size=8, average=0.9),
+    ).fit(x)  # fmt: skip
+    levels = np.column_stack([classes, classes // 2]).astype(np.int64)
+    found = study.gallery(model, Data("bars", x, x, levels, ("class", "half"), (1, 16, 16)), "bars")
+    assert [picture.name for picture in found] == [f"bars-{kind}.png" for kind in KINDS]
+    assert all(picture.sheet.dtype == np.uint8 for picture in found)
+    far = study.Bounded(Squares()).inverse_transform(np.array([[9.0, -9.0, 0.5]], dtype=np.float32))
+    assert far.tolist() == [[255, 0, 127.5, 0]], "the light has two ends"
 
 
 def test_models_have_dependency_sparsity_and_the_share_of_their_steps():
@@ -238,13 +263,12 @@ def test_the_command_writes_small_pictures_with_a_line_each_and_reads_kept_model
     study.rooms.cache_clear()
     said = capsys.readouterr().out
     titles = ("footwear-flow", "rooms-factorvae")
-    kinds = ("traversals", "swaps", "interpolations", "maps")
-    assert {p.name for p in out.glob("*.png")} == {f"{title}-{kind}.png" for title in titles for kind in kinds}
+    assert {p.name for p in out.glob("*.png")} == {f"{title}-{kind}.png" for title in titles for kind in KINDS}
     assert all(p.stat().st_size <= 60_000 for p in out.iterdir())
     for title in titles:
         lines = (out / f"{title}.txt").read_text()
         assert lines in said
-        assert [line.split(" ")[0] for line in lines.splitlines()] == [f"{title}-{kind}.png" for kind in kinds]
+        assert [line.split(" ")[0] for line in lines.splitlines()] == [f"{title}-{kind}.png" for kind in KINDS]
     assert "orientation" in said or "hue" in said or "scale" in said or "shape" in said
     before = {p.name: p.read_bytes() for p in out.iterdir()}
     monkeypatch.setattr(study.Flow, "fit", lambda *_: pytest.fail("a model that is there was trained again"))

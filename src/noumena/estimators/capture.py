@@ -8,7 +8,8 @@ for libraries prepare themselves in them. A step that cannot be recorded goes on
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -61,6 +62,21 @@ class Recorded:
             warnings.warn(f"The training step runs unrecorded, as it cannot be recorded: {first}", stacklevel=2)
         else:
             self.graph = graph
+
+
+@contextmanager
+def tuned(*, mixed: bool) -> Iterator[None]:
+    """On a GPU, kernels chosen by trial, as shapes are fixed, and in mixed precision also short products of full
+    numbers; the caller's settings come back after it. A run is then not repeated to the last bit."""
+    before = torch.backends.cudnn.benchmark, torch.get_float32_matmul_precision()
+    torch.backends.cudnn.benchmark = True
+    if mixed:
+        torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before[0]
+        torch.set_float32_matmul_precision(before[1])
 
 
 def each(state: State, n: int) -> list[State]:

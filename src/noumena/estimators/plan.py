@@ -24,8 +24,9 @@ class Training(BaseEstimator):
 
     For networks of images: ``precision="bfloat16"`` runs the forward pass in mixed precision on a GPU, with weights in
     ``dtype`` (a processor, many of which have no such arithmetic, goes on in full); with ``average`` an exponential
-    moving average of the weights, of that memory, is what is looked at and kept; ``schedule="constant"`` leaves out the cycle of the learning rate; ``capture`` records a step on a GPU once,
-    as a CUDA graph, and replays it, which changes speed and not results.
+    moving average of the weights, of that memory, is what is looked at and kept; ``schedule="constant"`` leaves out the
+    cycle of the learning rate; ``capture`` records a step on a GPU once, as a CUDA graph, and replays it, which changes
+    speed and not results.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from noumena import seeds, threads
 from noumena.checks import DivergenceError
-from noumena.estimators.capture import Recorded, each, side_by_side
+from noumena.estimators.capture import Recorded, each, side_by_side, tuned
 from noumena.estimators.checkpoint import Checkpoint
 from noumena.estimators.descent import BoundedDescent, Descent, Pace, State
 from noumena.estimators.history import History
@@ -105,7 +105,7 @@ def train(
     """
     weights = sum(p.numel() for p in models[0].parameters())
     work = 6.0 * weights * training.batch_size * len(models)
-    with threads.for_work(work):
+    with threads.for_work(work), tuned(mixed=training.precision == "bfloat16"):
         return _Fit(models, model_seeds, rows, training, start, bound).run()
 
 

@@ -12,11 +12,11 @@ from noumena.nets.unet import UNet
 from noumena.nets.vector_quantised import VectorQuantised
 
 __all__ = [
+    "MLP",
     "Additive",
     "ConvDecoder",
     "ConvEncoder",
     "Coupling",
-    "MLP",
     "Orthogonal",
     "PlaceDecoder",
     "PlaceEncoder",

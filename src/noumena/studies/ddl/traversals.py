@@ -4,7 +4,7 @@ A *Flow* learns grey pictures (``greys``: footwear of Fashion-MNIST, or the digi
 *FactorVAE* and *EncDiff* learn rooms, rendered by this library with the factors of 3D Shapes. All have dependency
 sparsity. Four pictures are written for each, of latents in the order in which they move the picture; and a line for
 each picture says in numbers what is seen. **Labels**: factors and classes of held-out images are looked at after
-training, for these lines, and nowhere else.
+training, for these lines; before it only to take footwear out of the file of all clothes.
 
 What the lines say. *Strips*: the factor that explains most of a latent's variance over held-out images, and the next
 one, as shares of the variance between levels of the factor (by chance (levels − 1) / (images − 1)); of grey pictures
@@ -14,15 +14,19 @@ the move of all latents, each in its own spread, the share of the exchanged late
 of the pixels that holds half of a latent's derivatives.
 
 Reference: diverse dictionary learning (paper 000), section C.2. **Deviations**: rooms in the place of Shapes3D, Cars3D
-and MPI3D; minutes of training; names of latents are measured and not given by eye. The flow sees all 784 pixels, with
-``LATENTS`` latents and the rest as noise: of the latents alone it rebuilds what a few directions can (see the line of
-its strips), so its pictures are soft. Its weight of the penalty was chosen by the pictures it rebuilds: see ``WEIGHT``.
+and MPI3D; a minute of training; names of latents are measured and not given by eye. The flow sees all 784 pixels, with
+``LATENTS`` latents and the rest as noise, and rebuilds softly: after 800 steps on footwear .244 of the variance is
+missing, against .359 with as many principal components. ``WEIGHT`` is the largest of 0, .03, .1 and .3 that rebuilt
+held-out pictures as well as none did (one seed). It does little: half of the derivatives of the five latents shown lay
+in .160 of the pixels in the mean, without it in .171, and the same two latents came first. A flow's likelihood hardly
+forbids latents to grow instead: their spread was 1.3 to 2.1 in place of 0.7 to 0.9, and up to 3 at a weight of .3.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,7 +48,7 @@ from noumena.studies.ddl.greys import MEASURES, SIDE, Greys, greys, measures, te
 from noumena.worlds.rooms import NAMES
 
 MODELS = ("Flow", "FactorVAE", "EncDiff")
-LATENTS, NOISE, WEIGHT = 8, 0.1, 1.0
+LATENTS, NOISE, WEIGHT = 8, 0.1, 0.1
 """Of the flow: latents, the spread that is taken for noise, in units of full light, and the weight of the penalty, in
 nats for each unit of the summed derivatives."""
 BLOCKS, HIDDEN = 8, (256, 256)
@@ -191,23 +195,43 @@ def fitted(method: str, data: Data, *, share: float = 1.0, device: str = "auto",
     return model
 
 
+@dataclass(frozen=True)
+class Bounded:
+    """A model of bytes whose pictures are cut at no light and at full light, however little it was trained."""
+
+    model: Any
+
+    @property
+    def decoder_(self) -> Any:
+        """The decoder as it is, with its derivatives."""
+        return self.model.decoder_
+
+    def transform(self, x: Any) -> Any:
+        """Latents of bytes."""
+        return self.model.transform(x)
+
+    def inverse_transform(self, z: Any) -> Any:
+        """Pictures of latents, from 0 to 255."""
+        return np.clip(self.model.inverse_transform(z), 0, 255)
+
+
 # ---- pictures ------------------------------------------------------------------------------------------------------
 
 
 def gallery(model: Any, data: Data, title: str) -> list[Picture]:
     """Strips, swaps, interpolations and maps of the latents that move the picture most."""
-    test = data.test[:MEASURED]
+    test, seen = data.test[:MEASURED], Bounded(model)
     z = np.asarray(model.transform(test), dtype=np.float64)
-    strips = pictures.traversals(model, test, data.shape, steps=FRAMES)
+    strips = pictures.traversals(seen, test, data.shape, steps=FRAMES)
     latents = strips.latents[: min(SHOWN, max(1, strips.alive))]
     lost = images.unexplained(model, test[:512], model.best_)
     named = _named(latents, explained(z, data.levels[: len(z)]), data.factors)
     facts = f"{strips.alive} of {z.shape[1]} latents move the picture; {lost:.3f} of the variance is not rebuilt"
     sheets = {
         "traversals": (strips.images[: len(latents)], FRAMES, f"{named}. {facts}"),
-        "swaps": _swapped(model, data, latents, z.std(axis=0)),
-        "interpolations": _interpolated(model, data),
-        "maps": _mapped(model, data, latents, z),
+        "swaps": _swapped(seen, data, latents, z.std(axis=0)),
+        "interpolations": _interpolated(seen, data),
+        "maps": _mapped(seen, data, latents, z),
     }
     return [
         Picture(f"{title}-{kind}.png".lower(), slim(_sheet(each, data.shape, across)), f"{kind}: {line}.")
