@@ -43,7 +43,8 @@ MAY_IMPORT = {
     "audits": FOUNDATIONS | {"worlds", "estimators", "guarantees", "metrics"},
     "deconfounding": FOUNDATIONS | {"estimators", "metrics"},
     "studies": FOUNDATIONS
-    | {"worlds", "nets", "penalties", "estimators", "guarantees", "metrics", "extraction", "audits", "deconfounding"},
+    | {"worlds", "nets", "penalties", "estimators", "guarantees", "metrics", "extraction", "audits", "deconfounding"}
+    | {"report"},
     "demo": FOUNDATIONS | {"worlds", "penalties", "estimators", "guarantees", "metrics"},
     "report": FOUNDATIONS | {"worlds", "estimators", "guarantees", "metrics", "audits", "deconfounding", "demo"},
 }

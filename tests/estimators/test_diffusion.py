@@ -127,6 +127,28 @@ def test_the_decoder_gives_what_the_predicted_noise_leaves() -> None:
     torch.testing.assert_close(objective.decode(torch.zeros(5, 3)), expected, rtol=1e-3, atol=1e-3)
 
 
+def test_sampled_maps_stay_between_the_ends_of_the_training_maps() -> None:
+    objective, x = built(), batch()
+    decoder = objective.decoder
+    decoder.settle(x)
+    decoder.unet.out[-1].weight.data.mul_(1e4)  # pyright: ignore[reportIndexIssue]
+    seen: list[Tensor] = []
+    plain = decoder.autoencoder.decode
+    decoder.autoencoder.decode = lambda h: (seen.append(h), plain(h))[1]  # type: ignore[method-assign]
+    objective.decode(torch.randn(5, 3, generator=torch.Generator().manual_seed(0)))
+    maps = decoder.autoencoder.encode(x).unflatten(1, (2, -1)).movedim(1, 0).flatten(1)
+    found = seen[0].unflatten(1, (2, -1)).movedim(1, 0).flatten(1)
+    torch.testing.assert_close(found.amin(dim=1), maps.amin(dim=1))
+    torch.testing.assert_close(found.amax(dim=1), maps.amax(dim=1))
+
+
+def test_a_hardly_trained_model_decodes_to_values_that_can_be_shown() -> None:
+    x = (255 * pictures()).astype(np.uint8)
+    for seed in range(3):
+        model = EncDiff(3, **{**TINY, "random_state": seed}).fit(x)
+        assert np.abs(model.inverse_transform(model.transform(x))).max() < 4 * 255
+
+
 # ---- the objective -----------------------------------------------------------------------------------------------
 
 
@@ -240,6 +262,21 @@ def test_points_beside_one_another_are_denoised_at_the_place_of_their_row(penalt
         assert bool((h[block] == h[block][0]).all())
         assert float((z[block] - z[block][0]).detach().abs().max()) < 0.31  # moves of a step about one point
     assert len(h.unique(dim=0)) == rows
+
+
+def test_every_term_of_a_sum_is_denoised_at_the_places_of_its_own_rows() -> None:
+    few, all_rows = Interaction(3, step=0.1, pairs=2, points=2), DependencySparsity("l1")
+    objective, x = built(), batch()
+    objective.penalty = 0.5 * few + 2 * all_rows
+    draws = drawn(objective, 6)
+    own = {name.removeprefix("0."): value for name, value in draws.items() if name.startswith("0.")}
+    assert own
+    together = float(objective(x, draws, 1.0)[1]["penalty"].detach())
+    alone = []
+    for term in (few, all_rows):
+        objective.penalty = term
+        alone.append(float(objective(x, draws | own, 1.0)[1]["penalty"].detach()))
+    assert together == pytest.approx(0.5 * alone[0] + 2 * alone[1], rel=1e-5)
 
 
 @pytest.mark.parametrize(

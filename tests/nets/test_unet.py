@@ -153,6 +153,21 @@ def test_several_networks_in_one_program_equal_each_alone_with_their_jacobians()
         torch.testing.assert_close(found[1][k], jacobian(of_tokens(net), z.flatten(1)))
 
 
+def test_maps_may_shrink_to_a_single_pixel_in_one_network_or_several() -> None:
+    plan = UNet(2, 4, widths=(4, 8, 8), heads=2, context=3)
+    nets = [network(seed, plan).float() for seed in (0, 1)]
+    h, t, tokens = (v.float() for v in (numbers(3, 32), numbers(3).abs(), numbers(3, 5, 3, seed=2)))
+    skeleton = deepcopy(nets[0]).to("meta")
+    state = stack_module_state(nets)  # type: ignore[arg-type]
+    found = vmap(lambda p, b: functional_call(skeleton, (p, b), (h, t, tokens)))(*state)
+    for net, each in zip(nets, found, strict=True):
+        torch.testing.assert_close(each, net(h, t, tokens))
+        norm = net.out[0]
+        maps = numbers(3, 4, 2, 2).float()
+        expected = F.group_norm(maps, norm.num_groups, norm.weight, norm.bias)
+        torch.testing.assert_close(norm(maps), expected)
+
+
 def test_the_jacobian_with_respect_to_tokens_is_that_of_finite_differences_and_can_be_trained() -> None:
     net, (h, t, context) = network(), inputs()
     f = lambda y: net(h, t, y.unflatten(1, (-1, 3)))  # noqa: E731

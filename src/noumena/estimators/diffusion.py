@@ -6,7 +6,8 @@ of each, and a U-Net that attends to the tokens predicts the noise in ``h_t = α
 ``t`` uniform: ``‖ε − ε̂(h_t, t, z)‖₁ + penalty``, the error summed over the entries of ``h``.
 
 ``decode`` is the deterministic sampler (DDIM) from one fixed noise, then the first stage's decoder: a map ``z ↦ x``
-like that of any other estimator. **The penalty** acts on the map ``z ↦ ĥ = (h_t − σ_t ε̂(h_t, t, z)) / α_t``, what one
+like that of any other estimator. What it takes for clean is kept, channel by channel, between the least and the largest
+entry of the training maps: at the noisiest times a small error of ``ε̂`` is a 38 times larger one of the map. **The penalty** acts on the map ``z ↦ ĥ = (h_t − σ_t ε̂(h_t, t, z)) / α_t``, what one
 step of denoising says of the picture, at the ``h_t`` and ``t`` of the row itself; its Jacobian has a row for every
 entry of ``h`` and a column for every scalar.
 
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from math import isqrt
+from math import inf, isqrt
 from typing import Any
 
 import torch
@@ -96,20 +97,27 @@ def ddim(
     times: list[int],
     alpha: Float[Tensor, " step"],
     sigma: Float[Tensor, " step"],
+    ends: tuple[Tensor, Tensor] | None = None,
 ) -> Float[Tensor, "batch dim"]:
-    """What is left of ``h`` when the predicted noise is taken out, time by time; exact where the prediction is.
+    """What is left of ``h`` when the predicted noise is taken out, time by time; exact where the prediction is. At
+    every time it is kept between two ends, where they are given.
 
     >>> alpha, sigma = levels(4)
     >>> h = alpha[3] * 5 + sigma[3] * torch.ones(1, 2)  # five, and a noise of one
     >>> ddim(lambda h, t: torch.ones_like(h), h, [3, 1], alpha, sigma).round(decimals=4)
     tensor([[5., 5.]])
     """
+
+    def cleaned(h: Tensor, noise: Tensor, t: int) -> Tensor:
+        found = (h - sigma[t] * noise) / alpha[t]
+        return found if ends is None else found.clamp(*ends)
+
     noise = predict(h, times[0])
-    clean = (h - sigma[times[0]] * noise) / alpha[times[0]]
+    clean = cleaned(h, noise, times[0])
     for t in times[1:]:
         h = alpha[t] * clean + sigma[t] * noise
         noise = predict(h, t)
-        clean = (h - sigma[t] * noise) / alpha[t]
+        clean = cleaned(h, noise, t)
     return clean
 
 
@@ -133,6 +141,8 @@ class Denoiser(nn.Module):
     noise: Tensor
     level: Tensor
     unit: Tensor
+    low: Tensor
+    high: Tensor
 
     def __init__(self, concepts: Concepts, unet: nn.Module, autoencoder: QuantisedAutoencoder, sampling: int):
         super().__init__()
@@ -142,8 +152,9 @@ class Denoiser(nn.Module):
         channels, side, _ = autoencoder.shape
         alpha, sigma = levels(STEPS)
         noise = torch.randn(channels * side**2, generator=seeds.generator(0, "sampled from"))
-        kept = {"alpha": alpha, "sigma": sigma, "noise": noise}
-        for name, value in {**kept, "level": torch.zeros(channels * side**2), "unit": torch.ones(len(noise))}.items():
+        kept = {"alpha": alpha, "sigma": sigma, "noise": noise, "level": torch.zeros_like(noise)}
+        ends = {"low": torch.full_like(noise, -inf), "high": torch.full_like(noise, inf)}
+        for name, value in {**kept, "unit": torch.ones_like(noise), **ends}.items():
             self.register_buffer(name, value)
 
     def maps(self, x: Tensor) -> Tensor:
@@ -164,17 +175,21 @@ class Denoiser(nn.Module):
         def predict(h: Tensor, t: int) -> Tensor:
             return self.predicted(h, h.new_full((len(z),), t), z)
 
-        h = ddim(predict, self.noise.expand(len(z), -1), self.times, self.alpha, self.sigma)
+        start = self.noise.expand(len(z), -1)
+        h = ddim(predict, start, self.times, self.alpha, self.sigma, (self.low, self.high))
         return self.autoencoder.decode(h * self.unit + self.level)
 
     def settle(self, x: Tensor) -> None:
-        """Fix the unit of the maps, channel by channel, after the first stage."""
+        """Fix unit and ends of the maps, channel by channel, after the first stage."""
         with torch.no_grad():
             h = torch.cat([self.autoencoder.encode(part) for part in x[:SETTLED].split(AT_ONCE)])
             each = h.unflatten(1, self.autoencoder.shape)
-            spread, mean = torch.var_mean(each, dim=(0, 2, 3), correction=0, keepdim=True)
-            self.level.copy_(mean.expand(1, *each.shape[1:]).flatten())
-            self.unit.copy_(spread.clamp_min(1e-12).sqrt().expand(1, *each.shape[1:]).flatten())
+            over: Any = {"dim": (0, 2, 3), "keepdim": True}
+            spread, mean = torch.var_mean(each, correction=0, **over)
+            unit = spread.clamp_min(1e-12).sqrt()
+            low, high = ((end - mean) / unit for end in (each.amin(**over), each.amax(**over)))
+            for kept, value in ((self.level, mean), (self.unit, unit), (self.low, low), (self.high, high)):
+                kept.copy_(value.expand(1, *each.shape[1:]).flatten())
 
 
 class DiffusionObjective(Codec):
@@ -218,9 +233,18 @@ class DiffusionObjective(Codec):
         error = (self.decoder.predicted(h, t, z) - draws["noise"]).abs().sum(dim=-1).mean()
         if self.penalty is None:
             return error, {"noise error": error}
-        some = points(self.penalty, len(z))
-        penalty = self.penalty(self.denoising(h[:some], t[:some]), z[:some], progress, draws)
+        penalty = self.penalised(self.penalty, h, t, z, progress, draws)
         return error + penalty, {"noise error": error, "penalty": penalty}
+
+    def penalised(self, penalty: Penalty, h: Tensor, t: Tensor, z: Tensor, progress: float, draws: Any) -> Tensor:
+        """The penalty's terms, each of a map at the places of its own rows and no more."""
+        found = []
+        for k, (weight, term) in enumerate((1.0 * penalty).terms):
+            prefix = f"{k}." if isinstance(penalty, PenaltySum) else ""
+            own = {name.removeprefix(prefix): value for name, value in draws.items() if name.startswith(prefix)}
+            some = points(term, len(z))
+            found.append(weight * term(self.denoising(h[:some], t[:some]), z[:some], progress, own))
+        return torch.stack(found).sum()
 
     def denoising(self, h: Tensor, t: Tensor) -> Map:
         """The map from scalars to denoised maps at these places; several scalars in a row may share a place."""
@@ -233,15 +257,14 @@ class DiffusionObjective(Codec):
         return denoised
 
 
-def points(penalty: Any, rows: int) -> int:
-    """How many of the rows a penalty looks at.
+def points(term: Penalty, rows: int) -> int:
+    """How many of the rows a term of a penalty looks at.
 
     >>> from noumena.penalties import DependencySparsity, LatentSparsity
-    >>> points(0.1 * DependencySparsity(points=4), 32), points(DependencySparsity(points=4) + LatentSparsity(), 32)
+    >>> points(DependencySparsity(points=4), 32), points(LatentSparsity(), 32)
     (4, 32)
     """
-    terms = [term for _, term in penalty.terms] if isinstance(penalty, PenaltySum) else [penalty]
-    return max(min(getattr(term, "points", None) or rows, rows) for term in terms)
+    return min(getattr(term, "points", None) or rows, rows)
 
 
 def _spread(h: Tensor) -> Tensor:
@@ -308,9 +331,8 @@ class EncDiff(Estimator):
         checks.require(few, f"sampling must be {STEPS} steps at most.", self.sampling)
         allowed = self.autoencoder is None or isinstance(self.autoencoder, VectorQuantised)
         checks.require(allowed, "autoencoder must be a VectorQuantised builder.", repr(self.autoencoder))
-        checks.require(
-            self.first is None or isinstance(self.first, Training), "first must be a Training.", repr(self.first)
-        )
+        known = self.first is None or isinstance(self.first, Training)
+        checks.require(known, "first must be a Training.", repr(self.first))
         self._first(Training()).check()
         polish = 0 if self.training is None else self.training.polish
         checks.require(polish == 0, "polish must be 0, for every token has a scalar of its own.", repr(polish))

@@ -41,13 +41,24 @@ def waves(t: Float[Tensor, " batch"], dim: int) -> Float[Tensor, "batch dim"]:
     return torch.cat([angles.cos(), angles.sin()], dim=-1)
 
 
-def normalisation(channels: int) -> nn.GroupNorm:
+class GroupNorm(nn.GroupNorm):
+    """Torch's normalisation by groups of channels, on maps of a single pixel inside ``torch.func.vmap`` too.
+
+    A single pixel looks as if its channels lay together, and torch then asks for a layout that vmap does not know.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The normalised maps."""
+        return super().forward(input.flatten(2)).unflatten(2, input.shape[2:])
+
+
+def normalisation(channels: int) -> GroupNorm:
     """Normalisation of groups of 16 channels or more within a picture.
 
     >>> normalisation(64).num_groups, normalisation(8).num_groups
     (4, 1)
     """
-    return nn.GroupNorm(gcd(channels, max(1, channels // PER_GROUP)), channels)
+    return GroupNorm(gcd(channels, max(1, channels // PER_GROUP)), channels)
 
 
 class TimedBlock(nn.Module):

@@ -21,8 +21,9 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,6 +41,7 @@ from noumena.estimators.rows import stretches
 from noumena.estimators.training import Training
 from noumena.metrics import dci, factor_vae_score
 from noumena.nets.conv import ConvDecoder, ConvEncoder
+from noumena.nets.generator import StyleDiscriminator, StyleGenerator
 from noumena.penalties import DependencySparsity, HessianPenalty, LatentSparsity, OroJaR, Penalty
 from noumena.studies import rows as tables
 from noumena.studies.rows import Row
@@ -53,6 +55,8 @@ BASELINES = ("pixels", "PCA", "PCA + ICA")
 PENALTIES = ("none", "latent", "dependency", "OroJaR", "Hessian")
 ROOMS, EVALUATED, HELD_OUT = 60_000, 10_000, 0.2
 """Images drawn of the grid of rooms; how many are kept to be evaluated on, at most, and as which share."""
+LEARNED = 5_000
+"""Images that principal components are found in."""
 RUNS = 3
 LATENTS = {"FactorVAE": 10, "EncDiff": 20, "DisCo": 64}
 STEPS = {"FactorVAE": 6000, "EncDiff": 3000, "DisCo": 2000}
@@ -62,6 +66,8 @@ BATCH = {"FactorVAE": 128, "EncDiff": 128, "DisCo": 64}
 RATE = {"FactorVAE": 1e-3, "EncDiff": 5e-4, "DisCo": 5e-4}
 FIRST_RATE = {"EncDiff": 1e-3, "DisCo": 2e-3}
 GAMMA = 10.0
+STYLES = (128, 128, 64, 32, 16)
+"""Widths of DisCo's generator, from the smallest image on."""
 POINTS = 4
 """Rows of a batch at which the Jacobian of an image is taken."""
 WEIGHTS: dict[str, dict[str, float]] = {
@@ -90,22 +96,43 @@ class Codes(NamedTuple):
 # ---- data ----------------------------------------------------------------------------------------------------------
 
 
-def split(data: str, *, size: int = 64, files: dict[str, Any] | None = None, device: str = "cpu") -> Split:
-    """The images of a data set, the same split every time."""
+class Drawn(NamedTuple):
+    """Pictures of a data set in the order of the split, the first ``held`` of which are evaluated on."""
+
+    source: Any
+    order: np.ndarray
+    factors: np.ndarray
+    held: int
+
+    def pictures(self, some: slice) -> np.ndarray:
+        """Flat images, as bytes, of a stretch of the order."""
+        places, width = self.order[some], prod(self.source.shape)
+        parts = [self.source.pictures(places[few]) for few in stretches(len(places), width)]
+        return np.concatenate([torch.as_tensor(part).cpu().numpy() for part in parts])
+
+
+def drawn(data: str, *, size: int = 64, files: dict[str, Any] | None = None, device: str = "cpu") -> Drawn:
+    """The pictures of a data set and the factors behind them, the same split every time; nothing is read yet."""
     checks.one_of(data, "data", DATA)
     rng = seeds.numpy_generator(0, "images to evaluate on", data)
     if data == "rooms":
-        rooms = Rooms(size, device)
-        chosen = rng.choice(len(rooms), ROOMS, replace=False)
-        x = np.concatenate([rooms.pictures(chosen[some]).cpu().numpy() for some in stretches(ROOMS, 3 * size**2)])
-        factors, shape = rooms.levels(chosen), rooms.shape
+        source: Any = Rooms(size, device)
+        order = rng.choice(len(source), ROOMS, replace=False)
+        factors = source.levels(order)
     else:
-        images = getattr(benchmarks, data.lower())(named(data, (files or {}).get(data)))
-        checks.require(size == images.shape[1], f"Images of {data} must be of {images.shape[1]} pixels.", f"{size}")
-        order = rng.permutation(len(images))
-        x, factors, shape = images.pictures(order), images.factors[order], images.shape
-    held = min(EVALUATED, round(HELD_OUT * len(x)))
-    return Split(x[held:], x[:held], factors[:held].astype(np.float64), shape)
+        source = getattr(benchmarks, data.lower())(named(data, (files or {}).get(data)))
+        must = f"Images of {data} must be of {source.shape[1]} pixels."
+        checks.require(size == source.shape[1], must, f"{size}")
+        order = rng.permutation(len(source))
+        factors = source.factors[order]
+    return Drawn(source, order, factors.astype(np.float64), min(EVALUATED, round(HELD_OUT * len(order))))
+
+
+def split(data: str, **how: Any) -> Split:
+    """The images of a data set, to train on and to evaluate on."""
+    found = drawn(data, **how)
+    train, test = found.pictures(slice(found.held, None)), found.pictures(slice(0, found.held))
+    return Split(train, test, found.factors[: found.held], found.source.shape)
 
 
 def named(data: str, path: str | Path | None = None) -> Path:
@@ -160,7 +187,11 @@ def model(
     plan = plan.changed(average=0.999)
     if method == "EncDiff":
         return EncDiff(LATENTS[method], first=first, training=plan, **common)
-    return DisCo(LATENTS[method], generator_training=first.changed(average=0.999), training=plan, **common)
+    nets = {
+        "generator": StyleGenerator(channels, size, STYLES),
+        "discriminator": StyleDiscriminator(channels, size, STYLES[::-1]),
+    }
+    return DisCo(LATENTS[method], generator_training=first.changed(average=0.999), training=plan, **nets, **common)
 
 
 # ---- cells ---------------------------------------------------------------------------------------------------------
@@ -205,9 +236,10 @@ def unexplained(fitted: Any, x: np.ndarray, k: int) -> float:
 
 def cell(data: str, method: str, bias: str, *, files: dict[str, Any] | None = None, **how: Any) -> list[Row]:
     """One row per model with its scores; a baseline has one row."""
-    factors = split(data, files=files).factors if how.get("factors") is None else how.pop("factors")
+    images = drawn(data, files=files)
+    factors = images.factors[: images.held]
     if method in BASELINES:
-        return [{"run": 0, **scores(factors, baseline(method, split(data, files=files)))}]
+        return [{"run": 0, **scores(factors, baseline(method, images))}]
     found = codes(data, method, bias, files=files, **how)
     return [
         {"run": k, **scores(factors, code), **{n: v[k] for n, v in found.facts.items() if k < len(v)}}
@@ -227,16 +259,16 @@ def scores(factors: np.ndarray, code: np.ndarray) -> Row:
     }  # fmt: skip
 
 
-def baseline(method: str, images: Split) -> np.ndarray:
+def baseline(method: str, images: Drawn) -> np.ndarray:
     """A readout that needs no training of a network: 4 × 4 pixels, ten principal components, or their ICA."""
     from sklearn.decomposition import PCA
 
-    channels, height, width = images.shape
-    test = images.test.astype(np.float32)
+    channels, height, width = images.source.shape
+    test = images.pictures(slice(0, images.held)).astype(np.float32)
     if method == "pixels":
         blocks = test.reshape(len(test), channels, 4, height // 4, 4, width // 4)
         return blocks.mean(axis=(1, 3, 5)).reshape(len(test), 16)
-    some = images.train[:EVALUATED].astype(np.float32)
+    some = images.pictures(slice(images.held, images.held + LEARNED)).astype(np.float32)
     pca = PCA(10, svd_solver="randomized", random_state=0).fit(some)
     code = pca.transform(test)
     return code if method == "PCA" else np.asarray(ICA().fit(pca.transform(some)).transform(code))
@@ -262,10 +294,9 @@ def command(study: Any, arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=default, help="file of rows, resumed")
     options = parser.parse_args(arguments)
     files = {data: getattr(options, data.lower()) for data in FILES}
-    asked = [
-        c for c in study.cells(share=options.share)
-        if c["data"] in _present(options.data, files) and (options.methods is None or c["method"] in options.methods)
-    ]  # fmt: skip
+    there, methods = _present(options.data, files), options.methods
+    asked = [c for c in study.cells(share=options.share) if c["data"] in there]
+    asked = asked if methods is None else [c for c in asked if c["method"] in methods]
     how = {"files": files, "device": options.device, "folder": options.codes}
     if options.train_only:
         for one in asked:
@@ -285,7 +316,7 @@ def _trained(one: Row, how: dict[str, Any]) -> None:
     print(f"{time.perf_counter() - start:.1f} s {one} {shown}", flush=True)
 
 
-def _present(data: tuple[str, ...], files: dict[str, Any]) -> list[str]:
+def _present(data: Sequence[str], files: dict[str, Any]) -> list[str]:
     there = []
     for name in data:
         try:
