@@ -17,6 +17,7 @@ elementary vectors, so the minimum is attained at an elementary vector or at two
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
@@ -68,7 +69,7 @@ def generic_gap(support: np.ndarray) -> Gap | None:
         return Gap(int(support.sum()), (0,), ())
     if d_z > MOST_LATENTS:
         return None
-    rows = Counter(int(sum(1 << j for j in np.flatnonzero(row))) for row in support)
+    rows = Counter(_masks(support).tolist())
     weight = support.sum(axis=0)
     costs = {}
     for size in range(2, d_z + 1):
@@ -110,11 +111,11 @@ def point_gap(J: np.ndarray, *, tolerance: float = 1e-9) -> Gap | None:
         return Gap(int(weight[0]), (0,), ())
     if d_z > 2 * MOST_LATENTS:
         return None
-    usable = {T: np.flatnonzero(support[:, T].sum(axis=1) >= 2) for T in _subsets(d_z)}
-    if sum(comb(len(rows), len(T) - 1) for T, rows in usable.items()) > MOST_EXCHANGES:
+    if _too_many(support):
         return None
     costs = {}
-    for T, rows in usable.items():
+    for T in _subsets(d_z):
+        rows = np.flatnonzero(support[:, T].sum(axis=1) >= 2)
         heaviest = int(weight[list(T)].max())
         if len(T) == 2:
             costs[T] = int(support[:, T].any(axis=1).sum()) - heaviest
@@ -124,8 +125,25 @@ def point_gap(J: np.ndarray, *, tolerance: float = 1e-9) -> Gap | None:
     return _gap(costs)
 
 
-def _subsets(n: int) -> list[tuple[int, ...]]:
-    return [T for size in range(2, n + 1) for T in combinations(range(n), size)]
+def _subsets(n: int) -> Iterator[tuple[int, ...]]:
+    return (T for size in range(2, n + 1) for T in combinations(range(n), size))
+
+
+def _masks(support: np.ndarray) -> np.ndarray:
+    """Every row of a support as one number, a bit for each latent."""
+    return (support != 0) @ (1 << np.arange(support.shape[1]))
+
+
+def _too_many(support: np.ndarray) -> bool:
+    """Whether there are more exchanges than are enumerated; rows that see the same latents are counted together."""
+    masks, times = np.unique(_masks(support), return_counts=True)
+    members = (masks[:, None] >> np.arange(support.shape[1])) & 1
+    total = 0
+    for T in _subsets(support.shape[1]):
+        total += comb(int(times[members[:, T].sum(axis=1) >= 2].sum()), len(T) - 1)
+        if total > MOST_EXCHANGES:
+            return True
+    return False
 
 
 def _lightest(J: np.ndarray, rows: np.ndarray, tolerance: float) -> int | None:

@@ -1,4 +1,5 @@
-"""Strength: by how much a typical move of a latent moves an observation."""
+"""Strength: by how much a typical move of a latent moves an observation, and at how many points a wide decoder is
+asked."""
 
 from __future__ import annotations
 
@@ -11,20 +12,41 @@ from jaxtyping import Float
 from torch import Tensor
 
 from noumena import checks
-from noumena.derivatives import jacobian
+from noumena.derivatives import columns, jacobian
+
+ENTRIES = 2**25
+"""Entries of Jacobians, points × observed × latents, that a wide decoder's structure is read off at."""
+
+
+def within(points: int, n_observed: int, n_latents: int, *, entries: int = ENTRIES) -> int:
+    """How many of these points a decoder is asked at so that its Jacobians have no more entries; at least two.
+
+    >>> within(512, 64, 10), within(512, 12288, 20), within(512, 12288, 20, entries=2**10)
+    (512, 136, 2)
+    """
+    return min(points, max(2, entries // (n_observed * n_latents)))
 
 
 def relative_strength(decoder: Callable, z: Any) -> np.ndarray:
-    """``mean_b |∂x_i/∂z_j| · sd(z_j) / sd(x_i)`` of a decoder at points, as an ``(observed, latent)`` array."""
+    """``mean_b |∂x_i/∂z_j| · sd(z_j) / sd(x_i)`` of a decoder at points, as an ``(observed, latent)`` array.
+
+    Jacobians of more than half of ``ENTRIES`` are never held whole: they are taken column by column.
+    """
     points = z if isinstance(z, torch.Tensor) else torch.as_tensor(checks.table(z, "z", min_rows=2))
     if isinstance(decoder, torch.nn.Module):
         points = next((points.to(p) for p in decoder.parameters()), points)
     checks.require(len(points) >= 2, "A structure is read off at two points or more.", f"{len(points)}")
     points = points.detach()
-    J = jacobian(decoder, points).detach()
     with torch.no_grad():
         x = decoder(points)
-    return shares(J, points, x).double().cpu().numpy()
+    if x.ndim == 2 and x.numel() * points.shape[1] > ENTRIES // 2:
+        found = [shares(_column(decoder, points, j), points[:, [j]], x) for j in range(points.shape[1])]
+        return torch.cat(found, dim=1).double().cpu().numpy()
+    return shares(jacobian(decoder, points).detach(), points, x).double().cpu().numpy()
+
+
+def _column(decoder: Callable, z: Tensor, j: int) -> Tensor:
+    return columns(decoder, z, torch.full((len(z), 1), j, device=z.device)).detach()
 
 
 def shares(

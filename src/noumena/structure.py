@@ -232,8 +232,7 @@ class Structure:
     def of(self, *observed: str | int) -> LatentSet:
         """The latents of a group of observations, ``I_K``, by name or index."""
         rows = [self._row(o) for o in observed]
-        indices = frozenset(int(j) for i in rows for j in self._latents_of(i))
-        return LatentSet(indices, self.latent)
+        return LatentSet(frozenset(j for i in rows for j in self.latents_of(i)), self.latent)
 
     def latents(self, *latent: str | int) -> LatentSet:
         """A set of latents given by name or index."""
@@ -245,7 +244,28 @@ class Structure:
 
     def observations_of(self, latent: str | int) -> frozenset[int]:
         """``col(j)``: the rows that depend on a latent."""
-        return frozenset(int(i) for i in self._columns.indices[self._span(self.index(latent))])
+        return frozenset(self.rows_of(self.index(latent)).tolist())
+
+    def rows_of(self, t: int) -> np.ndarray:
+        """``col(t)`` of a latent by its index, in order."""
+        return self._columns.indices[self._span(t)]
+
+    def latents_of(self, i: int) -> list[int]:
+        """``I_i`` of an observation by its index, in order."""
+        return self.support.indices[self.support.indptr[i] : self.support.indptr[i + 1]].tolist()
+
+    @cached_property
+    def kinds(self) -> tuple[tuple[int, ...], ...]:
+        """Observations with the same latents, which no set query tells apart: groups with equal rows, in order.
+
+        >>> Structure([[1, 1], [0, 1], [1, 1]]).kinds
+        ((0, 2), (1,))
+        """
+        groups: dict[bytes, list[int]] = {}
+        indices, bounds = self.support.indices, self.support.indptr.tolist()
+        for i in range(self.n_observed):
+            groups.setdefault(indices[bounds[i] : bounds[i + 1]].tobytes(), []).append(i)
+        return tuple(tuple(rows) for rows in groups.values())
 
     def genus(self, *groups: Iterable[str | int]) -> LatentSet:
         """What groups of observations share, ``∩ I_K``.
@@ -351,9 +371,6 @@ class Structure:
         one = isinstance(group, str)
         checks.require(not one, "A group of observations must be a list of names or indices.", f"the name {group!r}")
         return self.of(*group)
-
-    def _latents_of(self, i: int) -> np.ndarray:
-        return self.support.indices[self.support.indptr[i] : self.support.indptr[i + 1]]
 
     def _row(self, observed: str | int) -> int:
         return _lookup(observed, self.observed, "observation")

@@ -37,8 +37,10 @@ def surplus(support: Any) -> int:
     3
     """
     S = _counted(support)
+    if _pair_without_surplus(S):  # then no row can be given away that would prove one
+        return 0
     bound = owned_surplus(S)
-    if bound > 0 or S.shape[0] * S.shape[1] > SMALL or _pair_without_surplus(S):
+    if bound > 0 or S.shape[0] * S.shape[1] > SMALL:
         return bound
     return int(_matched(S.toarray() > 0))
 
@@ -80,21 +82,29 @@ def pure_surplus(J: np.ndarray, *, tolerance: float = 1e-9) -> int:
     d_z = J.shape[1]
     weight, alone = support.sum(axis=0), support.sum(axis=1) == 1
     pure = support[alone].sum(axis=0)
-    bound = min((_pair_cost(J[:, a], J[:, b], tolerance) for a in range(d_z) for b in range(a)), default=int(weight[0]))
+    bound = int(weight[0]) if d_z == 1 else len(J)
     for r in range(d_z if d_z > 2 else 0):
         lighter = np.sort(pure[[q for q in range(d_z) if q != r and weight[q] <= weight[r]]])
         if len(lighter) >= 2:
             bound = min(bound, int(lighter[:2].sum() - (weight[r] - pure[r])))
+    counts = support.astype(np.float64)
+    shared = (counts.T @ counts).astype(int)
+    for a in range(d_z):
+        for b in range(a):
+            own = int(min(weight[a], weight[b]) - shared[a, b])  # what mixing the two costs, before what it cancels
+            if min(bound, own) <= 0:
+                return 0
+            bound = min(bound, own - _cancelled(J[:, a], J[:, b], tolerance))
     return max(0, bound)
 
 
-def _pair_cost(a: np.ndarray, b: np.ndarray, tolerance: float) -> int:
+def _cancelled(a: np.ndarray, b: np.ndarray, tolerance: float) -> int:
+    """The most rows that one mixture of two columns cancels: those with one ratio of entries."""
     both = (a != 0) & (b != 0)
-    either = int(((a != 0) | (b != 0)).sum())
     ratio = np.sort(a[both] / b[both])
     fresh = np.abs(np.diff(ratio)) > tolerance * np.abs(ratio[1:])
     runs = np.diff(np.flatnonzero(np.concatenate([[True], fresh, [True]]))) if len(ratio) else [0]
-    return either - int(max(runs)) - int(max((a != 0).sum(), (b != 0).sum()))
+    return int(max(runs))
 
 
 def _deal(S: Any) -> sparse.csr_array:

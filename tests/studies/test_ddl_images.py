@@ -72,13 +72,13 @@ def test_a_perfect_code_scores_one_and_noise_scores_chance():
 @pytest.mark.parametrize("method", images.METHODS)
 def test_a_cell_is_trained_once_and_scored_from_what_is_kept(method, tmp_path, monkeypatch):
     how = {"size": 32, "device": "cpu", "folder": tmp_path}
-    trained = images.codes("rooms", method, "dependency", **how)
+    trained = images.trained("rooms", method, "dependency", 0.5, **how)
     assert trained.codes.shape == (3, 12, 3)
     assert not np.allclose(trained.codes[0], trained.codes[1])
     assert len(trained.facts["unexplained"]) == 3
     assert "held-out penalty" in trained.facts
     monkeypatch.setattr(images, "model", None)  # not asked again
-    again = images.codes("rooms", method, "dependency", **how)
+    again = images.trained("rooms", method, "dependency", 0.5, **how)
     assert np.array_equal(again.codes, trained.codes)
     assert again.facts == trained.facts
     assert not list(tmp_path.glob("*.part*"))
@@ -90,9 +90,29 @@ def test_the_first_stage_is_shared_by_all_biases(tmp_path, monkeypatch):
         loop._Fit, "_update", lambda fit, *given: (trained.append(type(fit.models[0]).__name__), update(fit, *given))[1]
     )
     how = {"size": 32, "device": "cpu", "folder": tmp_path}
-    images.codes("rooms", "DisCo", "none", **how)
-    images.codes("rooms", "DisCo", "latent", **how)
+    images.trained("rooms", "DisCo", "none", 0.0, **how)
+    images.trained("rooms", "DisCo", "latent", 0.1, **how)
     assert trained == ["StyleGAN"] * 2 + ["DisCoObjective"] * 4
+
+
+@pytest.mark.parametrize(
+    ("costs", "chosen"), [((0.1, 0.1, 0.1), 9.0), ((0.2, 0.109, 0.1), 3.0), ((0.2, 0.2, 0.2), 1.0)]
+)
+def test_a_weight_is_chosen_by_what_it_costs_on_held_out_images(costs, chosen, monkeypatch):
+    lost = {0.0: 0.1, **dict(zip((9.0, 3.0, 1.0), costs, strict=True))}
+    tried = []
+
+    def trained(data, method, bias, weight, **how):
+        tried.append(weight)
+        return Codes(
+            np.full((3, 2, 2), weight), {"unexplained": [lost[weight] - 0.01, lost[weight], lost[weight] + 0.01]}
+        )
+
+    monkeypatch.setattr(images, "trained", trained)
+    monkeypatch.setattr(images, "LADDERS", {"FactorVAE": {"latent": (9.0, 3.0, 1.0)}})
+    assert images.codes("rooms", "FactorVAE", "latent").codes[0, 0, 0] == chosen
+    assert tried == [0.0, *(w for w in (9.0, 3.0, 1.0) if w >= chosen)]
+    assert images.codes("rooms", "FactorVAE", "none").codes[0, 0, 0] == 0.0
 
 
 def test_a_cell_has_a_row_for_every_model(monkeypatch):

@@ -38,6 +38,7 @@ from noumena.estimators.training import Objective, Training, train
 from noumena.estimators.transformer import Transformer
 from noumena.nets import MLP
 from noumena.penalties import Penalty
+from noumena.strength import within
 from noumena.structure import Structure
 
 Builder = Callable[[int, int], nn.Module]
@@ -234,12 +235,19 @@ class Estimator(Transformer):
         return self.structure_of(self.best_)
 
     def structure_of(self, k: int, *, threshold: float | None = None) -> Structure:
-        """The structure of the k-th model, read off at its points; without a threshold the widest gap decides."""
+        """The structure of the k-th model, read off at its points; without a threshold the widest gap decides.
+
+        Of a wide decoder only the first points are taken, so that points × observed × latents is at most 2²⁵ (136 of
+        512 points for 12288 × 20), and its Jacobians are never held whole.
+        """
         names = getattr(self, "feature_names_in_", None)
-        return Structure.from_decoder(self.models_[k].decode, self.points_of(k), threshold=threshold, observed=names)
+        points = self.points_of(k)
+        some = points[: within(len(points), self.n_features_in_, points.shape[1])]
+        return Structure.from_decoder(self.models_[k].decode, some, threshold=threshold, observed=names)
 
     def points_of(self, k: int) -> Tensor:
-        """The k-th model's latents of some training rows, as a tensor beside its weights."""
+        """The k-th model's latents of some training rows, as a tensor beside its weights: all that were kept, however
+        wide the decoder."""
         check_is_fitted(self)
         return torch.as_tensor(self.points_[k]).to(self.models_[k].mean)
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.func import jvp
 
-from noumena.derivatives import Map, jacobian
+from noumena.derivatives import Map, columns, jacobian
 
 WIDTHS = 40.0
 """Quantiles are bracketed this many standard deviations around the mean."""
@@ -84,13 +84,13 @@ def substitution(g: Map, latents: Sequence[int], rows: Sequence[int], points: Te
         return _put(z, Q, g(z)[:, R])
 
     references = points[:MOST_REFERENCES].detach()
-    images = forward(references).detach()
+    images = forward(references).detach() if len(Q) > 1 else references
 
     def inverse(z_hat: Tensor) -> Tensor:
         fixed = z_hat.detach()
         start = _bisected(g, Q[0], R[0], fixed, references) if len(Q) == 1 else _nearest(fixed, images, references)
         solved = _newton(g, Q, R, fixed, _put(fixed, Q, start[:, Q]))
-        slope = jacobian(g, solved)[:, R][:, :, Q].detach()
+        slope = _slope(g, Q, solved)[:, R].detach()
         here = _put(z_hat, Q, solved[:, Q])
         step = torch.linalg.solve(slope, (g(here)[:, R] - z_hat[:, Q])[:, :, None])[:, :, 0]
         return _put(here, Q, here[:, Q] - step)
@@ -132,7 +132,7 @@ def _newton(g: Map, Q: list[int], R: list[int], z_hat: Tensor, z: Tensor) -> Ten
 
     best = error(z)
     for _ in range(NEWTON_STEPS):
-        slope = jacobian(g, z)[:, R][:, :, Q]
+        slope = _slope(g, Q, z)[:, R]
         step = torch.linalg.lstsq(slope, (g(z)[:, R] - target)[:, :, None]).solution[:, :, 0]
         before = best
         for halving in range(6):
@@ -144,6 +144,13 @@ def _newton(g: Map, Q: list[int], R: list[int], z_hat: Tensor, z: Tensor) -> Ten
         if bool((best == before).all()):
             break
     return z.detach()
+
+
+def _slope(g: Map, Q: list[int], z: Tensor) -> Tensor:
+    """``∂g/∂z_Q``, (batch, observed, latent), at the cost of these columns."""
+    if len(Q) == z.shape[1]:
+        return jacobian(g, z)[:, :, Q]
+    return columns(g, z, torch.tensor(Q, device=z.device).expand(len(z), -1))
 
 
 # ---- one-dimensional distribution functions -----------------------------------------------------------------

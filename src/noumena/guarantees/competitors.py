@@ -23,7 +23,7 @@ Nothing is listed before it is asked for: a large structure pays only for the la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,17 +72,37 @@ class Rivals:
 
     def of(self, t: int) -> Iterator[Competitor]:
         """Competitors in which the latent that stands for ``t`` carries others, the simplest kind first."""
+        return self._of(t, frozenset())
+
+    def simplest(self, t: int) -> Iterator[tuple[int, Competitor]]:
+        """Every latent that a competitor of ``t`` carries, with the first of ``of(t)`` that does; those that carry no
+        further latent are neither built nor tried.
+
+        >>> [(r, c.kind) for r, c in Rivals(Structure([[1, 1], [0, 1], [0, 1]])).simplest(0)]
+        [(1, 'shear')]
+        """
+        met: set[int] = set()
+        for competitor in self._of(t, met):
+            further = [r for r in competitor.carries if r not in met]
+            met.update(further)
+            yield from ((r, competitor) for r in further)
+            if len(met) == self.structure.n_latents - 1:
+                return
+
+    def _of(self, t: int, met: Set[int]) -> Iterator[Competitor]:
+        """Competitors of ``t`` that carry a latent not ``met`` when their turn comes."""
         S = self.structure
         if self.fitted and not self.independent and S.n_observed == S.n_latents:
             return _square(S, t)  # a statement about every world behind the data, whatever was fitted
         kinds = (_rotations, _triangular) if self.independent else (_shears, _substitutions, _observations)
-        return (c for kind in kinds for c in kind(S, t) if self.allowed(c))
+        candidates = (c for kind in kinds for c in kind(S, t, met))
+        return (c for c in candidates if not met.issuperset(c.carries) and self.allowed(c))
 
     def __iter__(self) -> Iterator[Competitor]:
         return (c for t in range(self.structure.n_latents) for c in self.of(t))
 
 
-def _shears(S: Structure, t: int) -> Iterator[Competitor]:
+def _shears(S: Structure, t: int, met: Set[int]) -> Iterator[Competitor]:
     for r in S.closure(t):
         if r != t:
             zt, zr = S.latent[t], S.latent[r]
@@ -93,17 +113,31 @@ def _shears(S: Structure, t: int) -> Iterator[Competitor]:
             yield Competitor("shear", t, (r,), 0, sentence, "nothing further")
 
 
-def _substitutions(S: Structure, t: int) -> Iterator[Competitor]:
-    span = slice(S.shared.indptr[t], S.shared.indptr[t + 1])
-    own = S.weights[t] - S.shared.data[span]  # |col(t) \ col(r)| for every r that shares a row with t
-    if np.sum(own <= 1) <= 1:  # t itself is the only one
-        return
-    cost = dict(zip(S.shared.indices[span].tolist(), (own - 1).tolist(), strict=True))
-    for i in sorted(S.observations_of(t)):
-        others = tuple(r for r in S.of(i) if r != t)
-        change = sum(cost[r] for r in others)
-        if others and change <= 0:
+def _substitutions(S: Structure, t: int, met: Set[int]) -> Iterator[Competitor]:
+    rows, changes = substitutable(S, t)
+    for i, change in zip(rows.tolist(), changes.tolist(), strict=True):
+        others = tuple(r for r in S.latents_of(i) if r != t)
+        if not met.issuperset(others):
             yield _substitution(S, i, t, others, change)
+
+
+def substitutable(S: Structure, t: int) -> tuple[np.ndarray, np.ndarray]:
+    """Observations that can stand for ``t`` at no cost, and the dependencies each of them gains (never above 0).
+
+    >>> [found.tolist() for found in substitutable(Structure([[1, 1], [0, 1], [0, 1]]), 1)]
+    [[], []]
+    """
+    span = slice(S.shared.indptr[t], S.shared.indptr[t + 1])
+    partners, own = S.shared.indices[span], S.weights[t] - S.shared.data[span]  # |col(t) \ col(r)|, r shares a row
+    if np.sum(own <= 1) <= 1:  # t itself is the only one
+        return np.empty(0, dtype=int), np.empty(0, dtype=int)
+    cost, order = np.where(partners == t, 0, own - 1), np.argsort(partners)
+    rows = S.rows_of(t)
+    support = S.support[rows]
+    costs = cost[order[np.searchsorted(partners, support.indices, sorter=order)]]
+    changes = np.add.reduceat(costs, support.indptr[:-1])
+    kept = (np.diff(support.indptr) > 1) & (changes <= 0)
+    return rows[kept], changes[kept]
 
 
 def _substitution(S: Structure, i: int, t: int, others: tuple[int, ...], change: int) -> Competitor:
@@ -115,7 +149,7 @@ def _substitution(S: Structure, i: int, t: int, others: tuple[int, ...], change:
     return Competitor("substitution", t, others, change, sentence, f"{x} is invertible in {z}", (i,))
 
 
-def _observations(S: Structure, t: int) -> Iterator[Competitor]:
+def _observations(S: Structure, t: int, met: Set[int]) -> Iterator[Competitor]:
     """``ẑ = x``: latent ``t`` carries whatever all observations that can stand for it carry."""
     if S.n_observed != S.n_latents or len(S) == S.n_observed:
         return
@@ -148,7 +182,7 @@ def _square(S: Structure, t: int) -> Iterator[Competitor]:
     yield Competitor("observations", t, others, S.n_observed - len(S), sentence, "g is invertible", found)
 
 
-def _rotations(S: Structure, t: int) -> Iterator[Competitor]:
+def _rotations(S: Structure, t: int, met: Set[int]) -> Iterator[Competitor]:
     block = [r for r in S.closure(t) if t in S.closure(r)]
     if len(block) < 2:
         return
@@ -165,7 +199,7 @@ def _rotations(S: Structure, t: int) -> Iterator[Competitor]:
         yield Competitor("rotation", t, (r,), 0, sentence, "the latents are independent")
 
 
-def _triangular(S: Structure, t: int) -> Iterator[Competitor]:
+def _triangular(S: Structure, t: int, met: Set[int]) -> Iterator[Competitor]:
     if S.n_latents > MOST_TRIANGULAR:
         return
     for i in sorted(S.observations_of(t)):

@@ -26,6 +26,8 @@ from noumena.structure import LatentSet, Structure
 
 SPAN_MARGIN = 1e-3
 """Gradients of a row span its support when the smallest singular value is this share of the largest."""
+TOGETHER = 1024
+"""Rows whose gradients are decomposed at once."""
 PAPER = "diverse dictionary learning"
 NONLINEAR = "sufficient nonlinearity"
 PAIR = "the other model's rows see what this one's gradients reach (Assumption 1)"
@@ -101,16 +103,8 @@ def spanning(J: np.ndarray | None, structure: Structure, *, exact: bool) -> Hypo
     widest = int(np.diff(structure.support.indptr).max())
     if len(J) < widest:
         return Hypothesis(NONLINEAR, "unknown", f"{len(J)} points cannot span the {widest} latents of a row")
-    lowest, weak = np.inf, []
-    for i in range(structure.n_observed):
-        latents = list(structure.of(i))
-        if not latents:
-            continue
-        singular = np.linalg.svd(J[:, i, latents], compute_uv=False)
-        margin = float(singular[-1] / singular[0]) if len(singular) == len(latents) and singular[0] > 0 else 0.0
-        lowest = min(lowest, margin)
-        if margin <= SPAN_MARGIN:
-            weak.append(structure.observed[i])
+    margins = _margins(J, structure)
+    lowest, weak = margins.min(), [structure.observed[i] for i in np.flatnonzero(margins <= SPAN_MARGIN)]
     if weak:
         shown = ", ".join(weak[:5]) + (f" and {len(weak) - 5} more" if len(weak) > 5 else "")
         return Hypothesis(NONLINEAR, "fails", f"at {len(J)} points the gradients of {shown} do not span their latents")
@@ -118,6 +112,24 @@ def spanning(J: np.ndarray | None, structure: Structure, *, exact: bool) -> Hypo
         f"at {len(J)} points every row's gradients span its latents, smallest/largest singular value {lowest:.3f}"
     )
     return Hypothesis(NONLINEAR, "holds" if exact else "supported", evidence)
+
+
+def _margins(J: np.ndarray, structure: Structure) -> np.ndarray:
+    """For every row, the smallest singular value of its gradients as a share of the largest; infinite without latents.
+
+    Rows with equally many latents are decomposed together.
+    """
+    indices, starts = structure.support.indices, structure.support.indptr[:-1]
+    sizes, margins = np.diff(structure.support.indptr), np.full(structure.n_observed, np.inf)
+    for size in np.unique(sizes[sizes > 0]):
+        rows = np.flatnonzero(sizes == size)
+        for some in np.split(rows, range(TOGETHER, len(rows), TOGETHER)):
+            latents = indices[starts[some][:, None] + np.arange(size)]
+            gradients = J[:, some[:, None], latents].transpose(1, 0, 2)
+            singular = np.linalg.svd(gradients, compute_uv=False)
+            largest = singular[:, 0]
+            margins[some] = np.where(largest > 0, singular[:, -1] / np.where(largest > 0, largest, 1), 0.0)
+    return margins
 
 
 def pairing() -> Hypothesis:

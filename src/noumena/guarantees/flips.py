@@ -54,10 +54,11 @@ def flips(structure: Structure) -> tuple[Flip, ...]:
     evidence = structure.evidence
     if evidence is None:
         return ()
-    near = sorted(evidence.borderline(), key=lambda at: abs(np.log(evidence.strength[at] / evidence.threshold)))
+    near = np.array(evidence.borderline(), dtype=int).reshape(-1, 2)
+    distance = np.abs(np.log(evidence.strength[near[:, 0], near[:, 1]] / evidence.threshold))
     support, before = structure.dense, _gap(structure.dense)
     found = []
-    for i, j in near[:MOST_FLIPS]:
+    for i, j in near[np.argsort(distance, kind="stable")[:MOST_FLIPS]].tolist():
         other = support.copy()
         other[i, j] = not other[i, j]
         found.append(

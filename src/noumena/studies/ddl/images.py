@@ -8,9 +8,9 @@ Reference: diverse dictionary learning (paper 000), section 4.2 and C.2. **Devia
 files (Shapes3D, Cars3D, MPI3D) are not here: *rooms*, rendered by this library with the factors of Shapes3D; real
 dSprites, a complete sub-grid of it; and real Sprites. Minutes of training in place of hours, at the steps below. The
 paper does not give weights of penalties or where they attach in EncDiff and DisCo; the estimators' own pages say where
-they attach here, and ``WEIGHTS`` were chosen without labels: of a few weights, in short fits on rooms, the largest that
-adds at most a tenth to the share of held-out variance that is not reconstructed. Dependencies are counted by L1, as
-published, at a few points of every batch.
+they attach here, and a weight is chosen without labels: down a ladder of a few, the first that adds at most a tenth to
+what is lost on held-out images (FactorVAE: the share of variance not reconstructed; EncDiff: the error of the noise;
+DisCo: the contrast), or the last. Dependencies are counted by L1, as published, at a few points of every batch.
 
 Training wants a GPU; scoring wants lightgbm. Codes of held-out images are therefore kept in a folder, one file a cell,
 and a cell whose file is there is scored from it.
@@ -70,11 +70,17 @@ STYLES = (128, 128, 64, 32, 16)
 """Widths of DisCo's generator, from the smallest image on."""
 POINTS = 4
 """Rows of a batch at which the Jacobian of an image is taken."""
-WEIGHTS: dict[str, dict[str, float]] = {
-    "FactorVAE": {"latent": 100.0, "dependency": 0.1, "OroJaR": 1e-4, "Hessian": 0.03},
-    "EncDiff": {"latent": 10.0, "dependency": 0.03},
-    "DisCo": {"latent": 0.1, "dependency": 1e-4},
-}
+LADDERS: dict[str, dict[str, tuple[float, ...]]] = {
+    "FactorVAE": {
+        "latent": (100.0, 30.0, 10.0), "dependency": (0.1, 0.03, 0.01), "OroJaR": (1e-4, 3e-5), "Hessian": (0.03, 0.01),
+    },
+    "EncDiff": {"latent": (100.0, 10.0), "dependency": (0.03, 0.003)},
+    "DisCo": {"latent": (1.0, 0.1), "dependency": (1e-3, 1e-4)},
+}  # fmt: skip
+"""Weights to be tried, the largest first."""
+LOST = {"FactorVAE": "unexplained", "EncDiff": "held-out noise error", "DisCo": "held-out contrast"}
+"""What says, without labels, how much a bias costs; by more than ``BOUND`` is too much."""
+BOUND = 1.1
 
 
 class Split(NamedTuple):
@@ -161,19 +167,18 @@ def penalty(name: str, weight: float) -> Penalty | None:
 
 
 def model(
-    method: str, bias: str, shape: tuple[int, int, int], *, weight: float | None = None, share: float = 1.0,
+    method: str, bias: str, shape: tuple[int, int, int], *, weight: float = 0.0, share: float = 1.0,
     runs: int = RUNS, device: str = "auto", kept: Path | None = None,
 ) -> Estimator:  # fmt: skip
     """The estimator of a cell; ``share`` shortens all trainings, ``kept`` is where first stages are shared."""
     checks.one_of(method, "method", METHODS)
-    price = 0.0 if bias == "none" else WEIGHTS[method][bias] if weight is None else weight
     channels, size, _ = shape
     plan = Training(
         steps=max(1, round(share * STEPS[method])), batch_size=BATCH[method], learning_rate=RATE[method],
         device=device, precision="bfloat16", clip=None if method == "FactorVAE" else 1.0,
     )  # fmt: skip
     common: dict[str, Any] = {
-        "penalty": penalty(bias, price), "standardise": False, "n_models": runs, "random_state": 0
+        "penalty": penalty(bias, weight), "standardise": False, "n_models": runs, "random_state": 0
     }  # fmt: skip
     if method == "FactorVAE":
         widths = (32, 32, 64, 64) if size <= 64 else (32, 32, 32, 64, 64)
@@ -197,23 +202,36 @@ def model(
 # ---- cells ---------------------------------------------------------------------------------------------------------
 
 
-def codes(
-    data: str, method: str, bias: str, *, size: int = 64, weight: float | None = None, share: float = 1.0,
+def codes(data: str, method: str, bias: str, **how: Any) -> Codes:
+    """The codes of a cell, at the first weight of the ladder that does not cost too much."""
+    plain = trained(data, method, "none", 0.0, **how)
+    if bias == "none":
+        return plain
+    bound = BOUND * np.mean(plain.facts[LOST[method]])
+    for weight in LADDERS[method][bias]:
+        found = trained(data, method, bias, weight, **how)
+        if np.mean(found.facts[LOST[method]]) <= bound:
+            break
+    return found
+
+
+def trained(
+    data: str, method: str, bias: str, weight: float, *, size: int = 64, share: float = 1.0,
     files: dict[str, Any] | None = None, device: str = "auto", folder: Path | None = None,
 ) -> Codes:  # fmt: skip
     """Train the models of a cell and keep the codes of held-out images; a cell that was trained before is read."""
-    name = "-".join(str(part) for part in (data, method, bias, size, weight, share) if part not in (None, 1.0))
-    file = None if folder is None else folder / f"{name}.npz"
+    file = None if folder is None else folder / f"{data}-{method}-{bias}-{weight:g}-{size}-{share:g}.npz"
     if file is not None and file.exists():
         kept = np.load(file, allow_pickle=False)
         return Codes(kept["codes"], {key: kept[key].tolist() for key in kept.files if key != "codes"})
     place = Training(device=device).torch_device()
     images = split(data, size=size, files=files, device=str(place))
-    first = None if folder is None else folder / "stages" / f"{data}-{method}-{size}-{share}.safetensors"
+    first = None if folder is None else folder / "stages" / f"{data}-{method}-{size}-{share:g}.safetensors"
     start = time.perf_counter()
     fitted = model(method, bias, images.shape, weight=weight, share=share, device=str(place), kept=first)
     fitted.fit(images.train)
-    facts = {"training seconds": [time.perf_counter() - start], "objective": fitted.objectives_.tolist()}
+    facts = {"weight": [weight] * RUNS, "training seconds": [time.perf_counter() - start]}
+    facts["objective"] = fitted.objectives_.tolist()
     facts |= {f"held-out {key}": value.tolist() for key, value in fitted.terms_.items()}
     facts["unexplained"] = [unexplained(fitted, images.test[:512], k) for k in range(RUNS)]
     found = Codes(fitted.transform_all(images.test).astype(np.float32), facts)
@@ -300,14 +318,14 @@ def command(study: Any, arguments: list[str] | None = None) -> None:
     how = {"files": files, "device": options.device, "folder": options.codes}
     if options.train_only:
         for one in asked:
-            _trained(one, how)
+            _say_trained(one, how)
         return
     known = [options.out.parent.parent / other / "rows.csv" for other in getattr(study, "KNOWN", ())]
     run: Callable[..., Any] = partial(tables.run, jobs=options.jobs, known=known, say=True)
     print(study.compare(run(asked, partial(cell, **how), options.out)))
 
 
-def _trained(one: Row, how: dict[str, Any]) -> None:
+def _say_trained(one: Row, how: dict[str, Any]) -> None:
     if one["method"] in BASELINES:
         return
     start = time.perf_counter()

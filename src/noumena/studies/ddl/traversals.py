@@ -188,7 +188,8 @@ def fitted(method: str, data: Data, *, share: float = 1.0, device: str = "auto",
     if method == "Flow":
         model: Estimator = flow(share=share, device=device)
     else:
-        model = images.model(method, "dependency", data.shape, share=share, runs=1, device=device)
+        weight = images.LADDERS[method]["dependency"][1]
+        model = images.model(method, "dependency", data.shape, weight=weight, share=share, runs=1, device=device)
     model.fit(data.train)
     if folder is not None and method in runs.ESTIMATORS:
         runs.save(model, folder)
