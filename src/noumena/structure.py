@@ -14,6 +14,7 @@ import csv
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -120,12 +121,8 @@ class Structure:
         self.observed = _names(observed, "x", rows, "observed")
         self.latent = _names(latent, "z", columns, "latent")
         self.evidence = evidence
-        empty = np.flatnonzero(self.weights == 0)
-        checks.require(
-            empty.size == 0,
-            "Every latent must touch at least one observation.",
-            f"none for {', '.join(self.latent[j] for j in empty[:5])}",
-        )
+        silent = ", ".join(self.latent[j] for j in np.flatnonzero(self.weights == 0)[:5])
+        checks.require(not silent, "Every latent must touch at least one observation.", f"none for {silent}")
 
     # ---- doors -------------------------------------------------------------------------------------------
 
@@ -138,9 +135,8 @@ class Structure:
         except FileNotFoundError as error:
             raise InputError(f"The structure file must exist. Got {path}.") from error
         except OSError as error:
-            raise InputError(
-                f"The structure must be a file that can be read. Got {path} ({error.strerror})."
-            ) from error
+            given = f"{path} ({error.strerror})"
+            raise InputError(f"The structure must be a file that can be read. Got {given}.") from error
         except (UnicodeDecodeError, csv.Error) as error:
             raise InputError(f"The structure file must be text. Got {path}.") from error
         checks.require(len(rows) >= 2, "A structure file needs a header and one row.", f"{len(rows)} rows in {path}")
@@ -151,11 +147,8 @@ class Structure:
                 f"Every row of {path} must have a name and {len(header) - 1} entries 0 or 1.",
                 f"line {line}: {' '.join(','.join(row).split())[:60]}",
             )
-        return cls(
-            [[c.strip() == "1" for c in row[1:]] for row in body],
-            observed=[row[0] for row in body],
-            latent=header[1:],
-        )
+        entries = [[c.strip() == "1" for c in row[1:]] for row in body]
+        return cls(entries, observed=[row[0] for row in body], latent=header[1:])
 
     @classmethod
     def from_decoder(
@@ -218,9 +211,8 @@ class Structure:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Structure):
             return NotImplemented
-        return (
-            self.observed == other.observed and self.latent == other.latent and (self.support != other.support).nnz == 0
-        )
+        named = self.observed == other.observed and self.latent == other.latent
+        return named and (self.support != other.support).nnz == 0
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -248,7 +240,8 @@ class Structure:
 
     def rows_of(self, t: int) -> np.ndarray:
         """``col(t)`` of a latent by its index, in order."""
-        return self._columns.indices[self._span(t)]
+        start, stop = self._columns.indptr[t : t + 2]
+        return self._columns.indices[start:stop]
 
     def latents_of(self, i: int) -> list[int]:
         """``I_i`` of an observation by its index, in order."""
@@ -261,11 +254,7 @@ class Structure:
         >>> Structure([[1, 1], [0, 1], [1, 1]]).kinds
         ((0, 2), (1,))
         """
-        groups: dict[bytes, list[int]] = {}
-        indices, bounds = self.support.indices, self.support.indptr.tolist()
-        for i in range(self.n_observed):
-            groups.setdefault(indices[bounds[i] : bounds[i + 1]].tobytes(), []).append(i)
-        return tuple(tuple(rows) for rows in groups.values())
+        return tuple(tuple(rows) for rows in _alike(self.support))
 
     def genus(self, *groups: Iterable[str | int]) -> LatentSet:
         """What groups of observations share, ``∩ I_K``.
@@ -327,10 +316,7 @@ class Structure:
         >>> Structure([[1, 1, 0], [1, 1, 1]]).atoms
         (LatentSet(z1, z2), LatentSet(z3))
         """
-        groups: dict[bytes, list[int]] = {}
-        for j in range(self.n_latents):
-            groups.setdefault(self._columns.indices[self._span(j)].tobytes(), []).append(j)
-        return tuple(LatentSet(frozenset(g), self.latent) for g in groups.values())
+        return tuple(LatentSet(frozenset(g), self.latent) for g in _alike(self._columns))
 
     # ---- comparison --------------------------------------------------------------------------------------
 
@@ -364,9 +350,6 @@ class Structure:
         columns.sort_indices()
         return columns
 
-    def _span(self, j: int) -> slice:
-        return slice(self._columns.indptr[j], self._columns.indptr[j + 1])
-
     def _of_group(self, group: Iterable[str | int]) -> LatentSet:
         one = isinstance(group, str)
         checks.require(not one, "A group of observations must be a list of names or indices.", f"the name {group!r}")
@@ -391,6 +374,14 @@ def _boolean(support: Any) -> Any:
     matrix.eliminate_zeros()
     matrix.sort_indices()
     return matrix
+
+
+def _alike(matrix: Any) -> list[list[int]]:
+    """Equal rows of a csr matrix, or columns of a csc one, together in the order they first come."""
+    groups: dict[bytes, list[int]] = {}
+    for k, (start, stop) in enumerate(pairwise(matrix.indptr.tolist())):
+        groups.setdefault(matrix.indices[start:stop].tobytes(), []).append(k)
+    return list(groups.values())
 
 
 def _names(names: Iterable[str] | None, letter: str, n: int, kind: str) -> tuple[str, ...]:

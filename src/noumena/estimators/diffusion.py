@@ -39,7 +39,7 @@ from noumena.estimators.rows import Rows
 from noumena.estimators.training import Training, train
 from noumena.estimators.vector_autoencoder import VectorObjective
 from noumena.nets.attention import Concepts
-from noumena.nets.residual import ResidualEncoder
+from noumena.nets.residual import ResidualEncoder, fitting
 from noumena.nets.unet import UNet
 from noumena.nets.vector_quantised import QuantisedAutoencoder, VectorQuantised
 from noumena.penalties import Penalty
@@ -342,8 +342,9 @@ class EncDiff(Estimator):
         if self.autoencoder is not None:
             return self.autoencoder
         sides = {channels: isqrt(n_observed // channels) for channels in (3, 1)}
-        fits = {channels: side for channels, side in sides.items() if channels * side**2 == n_observed}
-        must = "x must be square pictures of three channels or one, or come with an autoencoder."
+        fold = 2 ** len(VectorQuantised.widths)
+        fits = {c: side for c, side in sides.items() if c * side**2 == n_observed and side % fold == 0}
+        must = f"x must be square pictures of three channels or one and of sides in {fold}s, or have an autoencoder."
         checks.require(bool(fits), must, f"rows of {n_observed}")
         return VectorQuantised(*next(iter(fits.items())))
 
@@ -351,8 +352,10 @@ class EncDiff(Estimator):
         pictures = self._pictures(n_observed)
         channels, size, side, depth = pictures.channels, pictures.size, pictures.side, pictures.depth
         autoencoder = pictures(n_observed, n_observed)
-        encoder = network(self.encoder or ResidualEncoder(channels, size), "encoder", n_observed, self.n_latents)
-        builder = self.unet or UNet(depth, side)
+        fits = ResidualEncoder(channels, size, fitting(ResidualEncoder.widths, size))
+        encoder = network(self.encoder or fits, "encoder", n_observed, self.n_latents)
+        first, *rest = UNet.widths
+        builder = self.unet or UNet(depth, side, (first, *fitting(tuple(rest), side)))
         unet = network(builder, "unet", depth * side**2, depth * side**2)
         concepts = Concepts(self.n_latents, getattr(builder, "context", TOKEN))
         decoder = Denoiser(concepts, unet, autoencoder, self.sampling)

@@ -46,6 +46,7 @@ from noumena.estimators.variations import SAME, chosen, contrast, entropy, shift
 from noumena.nets.conv import ConvEncoder
 from noumena.nets.generator import StyleDiscriminator, StyleGenerator, StyleNetwork
 from noumena.nets.orthogonal import OrthogonalLinear
+from noumena.nets.residual import fitting
 from noumena.penalties import LatentSparsity, Penalty
 from noumena.penalties.penalty import PenaltySum
 
@@ -287,7 +288,8 @@ class DisCo(Estimator):
         given = f"{builder.style} and {self.n_latents} latents"
         checks.require(fits, "The generator's styles must be at least as many as the latents.", given)
         generator = builder(self.noise, n_observed)  # first, so that no other setting moves its weights
-        encoder = ConvEncoder(builder.channels, builder.size, **CONTRASTOR) if self.encoder is None else self.encoder
+        how = CONTRASTOR | {"widths": fitting(CONTRASTOR["widths"], builder.size)}
+        encoder = ConvEncoder(builder.channels, builder.size, **how) if self.encoder is None else self.encoder
         decoder = Directions(generator, self.n_latents)
         objective = DisCoObjective(
             network(encoder, "encoder", n_observed, self.n_latents), decoder, mean, scale, n_latents=self.n_latents

@@ -105,7 +105,7 @@ class Lazy:
 
     def __getitem__(self, index: Any) -> Tensor:
         chosen = self.places[index.cpu().numpy() if isinstance(index, Tensor) else index]
-        found = torch.as_tensor(self.source.pictures(chosen.ravel()), device=self.mean.device)
+        found = as_tensor(self.source.pictures(chosen.ravel())).to(self.mean.device)
         return (found.to(self.mean) - self.mean).div_(self.scale).unflatten(0, chosen.shape)
 
 
@@ -119,13 +119,27 @@ def are_pictures(x: Any) -> bool:
 
 
 def bytes_of(x: Any) -> np.ndarray | None:
-    """The table of bytes that ``x`` is, or ``None`` where it is anything else.
+    """The table of bytes that ``x`` is, or ``None`` where it is anything else, or has no rows; a copy where it runs
+    backwards.
 
     >>> bytes_of(torch.zeros(2, 3, dtype=torch.uint8)).dtype, bytes_of([[0, 1]])
     (dtype('uint8'), None)
     """
     array = x.detach().cpu().numpy() if isinstance(x, Tensor) and x.dtype == torch.uint8 else x
-    return array if isinstance(array, np.ndarray) and array.dtype == np.uint8 and array.ndim == 2 else None
+    table = isinstance(array, np.ndarray) and array.dtype == np.uint8 and array.ndim == 2
+    if not table or len(array) == 0:
+        return None
+    return np.ascontiguousarray(array) if min(array.strides) < 0 else array
+
+
+def as_tensor(found: Any) -> Tensor:
+    """An array or tensor as a tensor; an array that runs backwards or may not be written to is copied, for torch
+    refuses the one and warns of the other.
+
+    >>> as_tensor(np.arange(3)[::-1]), as_tensor(np.broadcast_to(7, (2,)))
+    (tensor([2, 1, 0]), tensor([7, 7]))
+    """
+    return torch.as_tensor(np.require(found, requirements=["C", "W"]) if isinstance(found, np.ndarray) else found)
 
 
 def moments(x: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -155,14 +169,14 @@ def stretches(count: int, width: int) -> Iterator[slice]:
 def signature(source: Pictures) -> bytes:
     """What a fingerprint needs to know of pictures: how they describe themselves, and a few of them."""
     places = np.linspace(0, len(source) - 1, SIGNED_BY).astype(np.int64)
-    some = torch.as_tensor(source.pictures(places)).cpu().numpy()
+    some = as_tensor(source.pictures(places)).cpu().numpy()
     return hashlib.sha256(f"{source} {len(source)} {source.shape}".encode() + some.tobytes()).digest()
 
 
 def check_pictures(source: Pictures) -> None:
     """Refuse a source whose pictures are not flat rows of bytes."""
     width = prod(source.shape)
-    some = torch.as_tensor(source.pictures(np.arange(min(2, len(source)))))
+    some = as_tensor(source.pictures(np.arange(min(2, len(source)))))
     fits = some.dtype == torch.uint8 and some.ndim == 2 and some.shape[1] == width
     checks.require(
         len(source) > 1 and fits,

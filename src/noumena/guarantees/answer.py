@@ -56,12 +56,11 @@ def answer(certificate: Certificate, latents: LatentSet) -> Answer:
     if not unproved:
         reason = "no equivalent model with no more dependencies mixes anything else into them"
         return Answer(latents, "block-identified", none, reason, None, closed, paper)
-    rivals = [c for t in unproved for c in certificate.rivals.of(t) if not latents.indices.issuperset(c.carries)]
-    mixed = frozenset(r for c in rivals for r in c.carries) - latents.indices
-    if rivals:
-        entangled = LatentSet(mixed, S.latent)
-        reason = f"a competitor mixes in {', '.join(entangled.names)}, {rivals[0].sentence}"
-        return Answer(latents, "not identified", entangled, reason, rivals[0], closed, paper)
+    carried = [(r, c) for t in unproved for r, c in certificate.carried_with(t).items() if r not in latents.indices]
+    if carried:
+        entangled, rival = LatentSet(frozenset(r for r, _ in carried), S.latent), carried[0][1]
+        reason = f"a competitor mixes in {', '.join(entangled.names)}, {rival.sentence}"
+        return Answer(latents, "not identified", entangled, reason, rival, closed, paper)
     return Answer(latents, "open", none, certificate.why_open, None, closed, paper)
 
 

@@ -61,6 +61,9 @@ class Certificate:
     """The same subject read by the paper's theorems, each with its own hypotheses."""
     model: Model | None = None
     """The decoder and latent points that witnesses are built from."""
+    not_searched: tuple[str, ...] = ()
+    """Competitors that the size of the subject leaves untried; without them a pair may be open that is not identified.
+    """
 
     # ---- conclusions -------------------------------------------------------------------------------------
 
@@ -98,7 +101,13 @@ class Certificate:
         """The simplest competitor in which the latent that stands for ``t`` carries ``r``; ``None`` if none is
         known."""
         t, r = self.structure.index(t), self.structure.index(r)
-        return next((c for c in self.rivals.of(t) if r in c.carries), None)
+        return self.carried_with(t).get(r)
+
+    def carried_with(self, t: int) -> dict[int, Competitor]:
+        """Every latent that a known competitor mixes into ``t``, with the simplest competitor that does; found once."""
+        if t not in self._carried:
+            self._carried[t] = dict(self.rivals.simplest(t))
+        return self._carried[t]
 
     @property
     def competitors(self) -> tuple[Competitor, ...]:
@@ -208,6 +217,8 @@ class Certificate:
         lines += ["", "Hypotheses"]
         lines += [f"  {h.answer:9} {h.name}: {h.evidence}" for h in self.hypotheses]
         lines += ["", "Rests on", *(f"  {sentence}" for sentence in self.rests_on)]
+        if self.not_searched:
+            lines += ["", "Not searched", *(f"  {sentence}" for sentence in self.not_searched)]
         if self.theorems:
             lines += ["", "Theorems", *(f"  {t.sentence}" for t in self.theorems)]
         if self.flips:
@@ -216,7 +227,7 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain lists, numbers and strings, ready for JSON; ``support`` lists each observation's latents,
-        ``pairs`` those that are not identified."""
+        ``pairs`` those that are not identified, each with its simplest competitor."""
         S = self.structure
         return {
             "subject": self.subject,
@@ -228,17 +239,19 @@ class Certificate:
             "dependencies": len(S),
             "observed": list(S.observed),
             "latent": list(S.latent),
-            "support": [row.tolist() for row in _rows(S)],
+            "support": [S.latents_of(i) for i in range(S.n_observed)],
             "latents": [self._latent_dict(t) for t in range(S.n_latents)],
             "pairs": [
-                {"latent": S.latent[c.latent], "carries": S.latent[r], "kind": c.kind, "reason": c.sentence}
-                for c in self.rivals
-                for r in c.carries
-                if r in self.block_of(c.latent)
+                {"latent": S.latent[t], "carries": S.latent[r], "kind": c.kind, "reason": c.sentence}
+                for t in range(S.n_latents)
+                if len(self.block_of(t)) > 1
+                for r, c in self.carried_with(t).items()
+                if r in self.block_of(t)
             ],
             "blocks": [[S.latent[t] for t in block] for block in self.blocks()],
             "hypotheses": [h.to_dict() for h in self.hypotheses],
             "rests_on": list(self.rests_on),
+            "not_searched": list(self.not_searched),
             "theorems": [t.to_dict() for t in self.theorems],
             "flips": [str(flip) for flip in self.flips],
         }
@@ -270,6 +283,10 @@ class Certificate:
         return {t: members for block in self._proved_blocks for members in [frozenset(block)] for t in block}
 
     @cached_property
+    def _carried(self) -> dict[int, dict[int, Competitor]]:
+        return {}
+
+    @cached_property
     def _answers(self) -> tuple[str, ...]:
         return tuple(self._overall(t).answer for t in range(self.structure.n_latents))
 
@@ -292,7 +309,8 @@ class Certificate:
         block = self.block_of(t)
         if len(block) == 1:
             return Verdict("identified", self._why_apart)
-        rival = next((c for c in self.rivals.of(t) if not block.isdisjoint(c.carries)), None)
+        found = self._carried[t].items() if t in self._carried else self.rivals.simplest(t)
+        rival = next((c for r, c in found if r in block), None)
         if rival is not None:
             return Verdict("not identified", f"a competitor exists, {rival.sentence}", rival)
         return Verdict("open", self.why_open)
@@ -306,7 +324,3 @@ def listed(names: Sequence[str], most: int = 12) -> str:
     """
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
-
-
-def _rows(S: Structure) -> list[Any]:
-    return [S.support.indices[S.support.indptr[i] : S.support.indptr[i + 1]] for i in range(S.n_observed)]

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, field
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,12 @@ from noumena.structure import Structure
 
 MOST_TRIANGULAR = 64
 """Triangular competitors are searched up to this many latents."""
+MOST_KINDS = 256
+"""They are searched up to this many observations with different latents."""
+TRIED = 2**18
+"""A decoder is asked about this many entries, observed × latents, for each latent; at least once."""
+Triangles = Callable[[int], tuple[tuple[int, ...], int]]
+"""The chain from an observation on, and the dependencies of its triangular competitor."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +101,19 @@ class Rivals:
         S = self.structure
         if self.fitted and not self.independent and S.n_observed == S.n_latents:
             return _square(S, t)  # a statement about every world behind the data, whatever was fitted
-        kinds = (_rotations, _triangular) if self.independent else (_shears, _substitutions, _observations)
+        triangular = partial(_triangular, triangles=self._triangles)
+        kinds = (_rotations, triangular) if self.independent else (_shears, _substitutions, _observations)
         candidates = (c for kind in kinds for c in kind(S, t, met))
         return (c for c in candidates if not met.issuperset(c.carries) and self.allowed(c))
+
+    @cached_property
+    def _triangles(self) -> Triangles:
+        @cache
+        def found(i: int) -> tuple[tuple[int, ...], int]:
+            rows = chain(self.structure, i)
+            return rows, triangle(self.structure, rows) if rows else 0
+
+        return found
 
     def __iter__(self) -> Iterator[Competitor]:
         return (c for t in range(self.structure.n_latents) for c in self.of(t))
@@ -199,16 +216,13 @@ def _rotations(S: Structure, t: int, met: Set[int]) -> Iterator[Competitor]:
         yield Competitor("rotation", t, (r,), 0, sentence, "the latents are independent")
 
 
-def _triangular(S: Structure, t: int, met: Set[int]) -> Iterator[Competitor]:
-    if S.n_latents > MOST_TRIANGULAR:
-        return
-    for i in sorted(S.observations_of(t)):
-        others = tuple(r for r in S.of(i) if r != t)
-        rows = chain(S, i) if others else ()
-        if not rows or not _matching(S, rows, i, t):
+def _triangular(S: Structure, t: int, met: Set[int], *, triangles: Triangles) -> Iterator[Competitor]:
+    for i in S.rows_of(t).tolist() if searches_triangles(S) else ():
+        others = tuple(r for r in S.latents_of(i) if r != t)
+        if met.issuperset(others):
             continue
-        size = triangle(S, rows)
-        if size <= len(S):
+        rows, size = triangles(i)
+        if rows and size <= len(S) and _matching(S, rows, i, t):
             sentence = (
                 f"ẑ = F({S.observed[i]}) in place of {S.latent[t]}, and the conditional quantiles of "
                 f"{', '.join(S.observed[k] for k in rows[1:])} given those before as the others: independent latents "
@@ -218,21 +232,58 @@ def _triangular(S: Structure, t: int, met: Set[int]) -> Iterator[Competitor]:
             yield Competitor("triangular", t, others, size - len(S), sentence, f"{names} determine the latents", rows)
 
 
+def searches_triangles(S: Structure) -> bool:
+    """Whether a structure is small enough for its triangular competitors to be searched."""
+    return S.n_latents <= MOST_TRIANGULAR and len(S.kinds) <= MOST_KINDS
+
+
+def tried(S: Structure) -> int:
+    """How many observations are tried on a decoder in the place of a latent.
+
+    >>> tried(Structure(np.ones((64, 10)))), tried(Structure(np.ones((4096, 20))))
+    (64, 3)
+    """
+    return min(S.n_observed, max(1, TRIED // (S.n_observed * S.n_latents)))
+
+
+def left_out(S: Structure, *, independent: bool, decoder: bool) -> tuple[str, ...]:
+    """Competitors that are not searched for the size of a structure, a sentence each.
+
+    >>> left_out(Structure(np.ones((64, 10))), independent=True, decoder=True)
+    ()
+    """
+    said = []
+    if independent and not searches_triangles(S):
+        said.append(
+            f"triangular competitors, which are searched up to {MOST_TRIANGULAR} latents and {MOST_KINDS} observations "
+            f"with different latents, of {S.n_latents} and {len(S.kinds)}"
+        )
+    elif decoder and tried(S) < S.n_observed:
+        said.append(
+            f"observations in the place of a latent, beyond the first {tried(S)} for each latent: every one costs "
+            f"decodings of all {S.n_observed} observations"
+        )
+    return tuple(said)
+
+
 def chain(S: Structure, first: int) -> tuple[int, ...]:
     """d_z observations that can determine the latents, from ``first`` on, each adding as few new latents as possible;
     empty when there are none.
 
+    Of observations with the same latents the first that is left stands for all.
+
     >>> chain(Structure([[1, 1, 1], [1, 0, 0], [0, 1, 0], [0, 1, 1]]), 0)
     (0, 1, 2)
     """
-    rows, met = [first], set(S.of(first))
+    rows, met = [first], set(S.latents_of(first))
+    left = [(set(S.latents_of(kind[0])), [i for i in kind[: S.n_latents + 1] if i != first]) for kind in S.kinds]
     while len(rows) < S.n_latents:
-        fitting = [k for k in range(S.n_observed) if k not in rows and _independent(S, [*rows, k])]
-        if not fitting:
+        offered = sorted((len(latents - met), kind[0], latents, kind) for latents, kind in left if kind)
+        best = next((kind for *_, kind in offered if _independent(S, [*rows, kind[0]])), None)
+        if best is None:
             return ()
-        best = min(fitting, key=lambda k: len(set(S.of(k)) - met))
-        rows.append(best)
-        met |= set(S.of(best))
+        rows.append(best.pop(0))
+        met |= set(S.latents_of(rows[-1]))
     return tuple(rows)
 
 
@@ -257,15 +308,15 @@ def triangle(S: Structure, rows: tuple[int, ...]) -> int:
     prefixes = [_components(latents[: k + 1]) for k in range(len(rows))]
     solved = [p for k, p in enumerate(prefixes) if len(set().union(*latents[: k + 1])) == k + 1]
     total = sum(len(given) + 1 for given in conditions(S, rows))
-    for i in range(S.n_observed):
-        if i in rows:
+    for kind in S.kinds:
+        mine, sizes, times = set(S.latents_of(kind[0])), [], len(set(kind) - set(rows))
+        if times == 0:
             continue
-        mine, sizes = set(S.of(i)), []
         for prefix in solved:
             touching = [c for c in prefix if any(latents[k] & mine for k in c)]
             if mine <= set().union(*(latents[k] for c in touching for k in c)):
                 sizes.append(sum(len(c) for c in touching))
-        total += min(sizes)
+        total += times * min(sizes)
     return total
 
 

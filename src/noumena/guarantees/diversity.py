@@ -102,7 +102,7 @@ def spanning(J: np.ndarray | None, structure: Structure, *, exact: bool) -> Hypo
         return Hypothesis(NONLINEAR, "unknown", "a bare structure has no gradients")
     widest = int(np.diff(structure.support.indptr).max())
     if len(J) < widest:
-        return Hypothesis(NONLINEAR, "unknown", f"{len(J)} points cannot span the {widest} latents of a row")
+        return too_few(len(J), widest)
     margins = _margins(J, structure)
     lowest, weak = margins.min(), [structure.observed[i] for i in np.flatnonzero(margins <= SPAN_MARGIN)]
     if weak:
@@ -112,6 +112,11 @@ def spanning(J: np.ndarray | None, structure: Structure, *, exact: bool) -> Hypo
         f"at {len(J)} points every row's gradients span its latents, smallest/largest singular value {lowest:.3f}"
     )
     return Hypothesis(NONLINEAR, "holds" if exact else "supported", evidence)
+
+
+def too_few(points: int, latents: int) -> Hypothesis:
+    """Nothing is known of gradients at fewer points than a row has latents."""
+    return Hypothesis(NONLINEAR, "unknown", f"{points} points cannot span the {latents} latents of a row")
 
 
 def _margins(J: np.ndarray, structure: Structure) -> np.ndarray:

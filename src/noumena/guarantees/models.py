@@ -14,17 +14,18 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from noumena import checks
-from noumena.derivatives import jacobian
+from noumena.derivatives import columns, jacobian
 from noumena.estimators import Estimator
 from noumena.guarantees import premises
 from noumena.guarantees.changes import substitution
-from noumena.guarantees.competitors import Competitor
+from noumena.guarantees.competitors import Competitor, substitutable, tried
 from noumena.guarantees.decoders import outcome
-from noumena.guarantees.diversity import spanning
+from noumena.guarantees.diversity import spanning, too_few
 from noumena.guarantees.subjects import generic_gap_of, no_denser
 from noumena.guarantees.theorem import Hypothesis
 from noumena.guarantees.witness import EXACT, Model
 from noumena.occam import Gap, point_gap
+from noumena.strength import within
 from noumena.structure import Structure
 from noumena.surplus import pure_surplus
 from noumena.worlds import World
@@ -38,6 +39,11 @@ LATENTS = 4096
 PROBES = 256
 GRID = 9
 UNDONE = 256
+ASKED = 2**23
+"""Entries of Jacobians, points × observed × latents, that a premise or a competitor is judged by; it bounds the points
+of wide decoders."""
+SOLVED = 2**21
+"""The same where an equation is solved at every point."""
 ROUND_TRIP = 1e-7
 """A change of latents is undone when a round trip ends this near to where it began, relative to the largest latent."""
 
@@ -78,11 +84,12 @@ def _require_derivatives(decoder: Callable, points: Tensor) -> None:
     checks.require(points.ndim == 2, "at must have two axes, (batch, latent).", f"shape {tuple(points.shape)}")
     checks.require(len(points) >= 2, "A decoder must be given two latent points or more.", f"{len(points)}")
     checks.require(bool(torch.isfinite(points).all()), "Latent points must be finite.", "NaN or inf")
-    J = outcome(lambda: jacobian(decoder, points.detach()), tuple(points.shape))
     x = outcome(lambda: decoder(points.detach()), tuple(points.shape)).detach()
+    few = points[: within(len(points), x.shape[-1], points.shape[1])].detach()
+    J = outcome(lambda: jacobian(decoder, few), tuple(few.shape))
     finite = bool(torch.isfinite(x).all() and torch.isfinite(J).all())
     checks.require(finite, "A decoder must have finite observations and derivatives.", "NaN or inf at these points")
-    flat = bool(((J == 0).all(dim=2).all(dim=0) & (x != x[:1]).any(dim=0)).any())
+    flat = bool(((J == 0).all(dim=2).all(dim=0) & (x[: len(few)] != x[:1]).any(dim=0)).any())
     checks.require(
         not flat,
         "A decoder must be differentiable.",
@@ -101,7 +108,7 @@ def _world(world: World) -> Read:
         gap,
         bound,
         (evidence, premises.invertible(world), no_denser()),
-        (spanning(_gradients(model), S, exact=True), premises.density(world)),
+        (_spanning(model, exact=True), premises.density(world)),
         premises.independent_law(world),
         model,
     )
@@ -118,7 +125,8 @@ def _fitted(model: Estimator, threshold: float | None) -> Read:
 
 def _decoder(decoder: Callable, points: Tensor, S: Structure, fit: tuple[Hypothesis, ...]) -> Read:
     decoder, points = _precise(decoder, points.detach())
-    J = jacobian(decoder, points[:POINTS]).detach().cpu().numpy()
+    few = points[: within(POINTS, S.n_observed, S.n_latents, entries=ASKED)]
+    J = jacobian(decoder, few).detach().cpu().numpy()
     gap, bound, at_points = _gap_at_points(J * S.dense, S)
     assert S.evidence is not None
     model = Model(decoder, points, S, threshold=max(S.evidence.threshold, EXACT))
@@ -128,14 +136,24 @@ def _decoder(decoder: Callable, points: Tensor, S: Structure, fit: tuple[Hypothe
         gap,
         bound,
         (*fit, premises.clear(S), premises.all_in_use(S), at_points, premises.more_observations(S)),
-        (spanning(_gradients(model), S, exact=False),),
+        (_spanning(model, exact=False),),
         premises.independent_points(points),
         model,
     )
 
 
-def _gradients(model: Model) -> np.ndarray:
-    return jacobian(model.decoder, model.known[:GRADIENTS]).detach().cpu().numpy()
+def _spanning(model: Model, *, exact: bool) -> Hypothesis:
+    """Whether gradients span, at points that a wide decoder may have too few of."""
+    few, widest = _few(model, GRADIENTS), int(np.diff(model.structure.support.indptr).max())
+    if len(few) < widest:
+        return too_few(len(few), widest)
+    return spanning(jacobian(model.decoder, few).detach().cpu().numpy(), model.structure, exact=exact)
+
+
+def _few(model: Model, most: int) -> Tensor:
+    """Some of the points that a witness may be built from, fewer of a wide decoder."""
+    S = model.structure
+    return model.known[: within(most, S.n_observed, S.n_latents, entries=ASKED)]
 
 
 def _precise(decoder: Callable, points: Tensor) -> tuple[Callable, Tensor]:
@@ -162,7 +180,7 @@ def _gap_at_points(J: np.ndarray, S: Structure) -> tuple[Gap | None, int | None,
         same = ", as the support alone says" if generic is not None and lowest.value == generic.value else ""
         evidence = f"at {len(gaps)} of {len(J)} sampled points the gap is {lowest.value} or more{same}"
         return lowest, None, Hypothesis(name, "supported", evidence)
-    bound = min((pure_surplus(point) for point in full), default=0)
+    bound = _bound(full)
     if bound > 0:
         evidence = f"at {len(full)} of {len(J)} sampled points the gap is at least {bound}, whatever cancels"
         return None, bound, Hypothesis(name, "supported", evidence)
@@ -170,39 +188,61 @@ def _gap_at_points(J: np.ndarray, S: Structure) -> tuple[Gap | None, int | None,
     return generic, None, Hypothesis(name, "unknown", f"{reason}; read off the support with generic entries")
 
 
+def _bound(points: list[np.ndarray]) -> int:
+    """The smallest lower bound on the gap over Jacobians, none of which is read after the first that proves nothing."""
+    lowest = pure_surplus(points[0]) if points else 0
+    for point in points[1:]:
+        lowest = min(lowest, pure_surplus(point)) if lowest else 0
+    return lowest
+
+
 def available(model: Model) -> Callable[[Competitor], bool]:
     """Which competitors of a structure can be built on a model: those whose observations can be undone at points that
-    were not used to build them."""
+    were not used to build them. Of a wide decoder only the first few of each latent are tried."""
+    S, most = model.structure, tried(model.structure)
 
     @cache
     def slopes() -> Tensor:
-        return jacobian(model.decoder, model.known[:PROBES]).detach()
+        return jacobian(model.decoder, _few(model, PROBES)).detach()
 
     @cache
     def undone(latents: tuple[int, ...], rows: tuple[int, ...]) -> bool:
-        change, z = substitution(model.decoder, latents, rows, model.known), model.fresh[-UNDONE:]
+        points = within(UNDONE, S.n_observed, S.n_latents, entries=SOLVED)
+        change, z = substitution(model.decoder, latents, rows, model.known), model.fresh[-points:]
         return bool((change.inverse(change.forward(z)) - z).abs().max() <= ROUND_TRIP * z.abs().max())
+
+    @cache
+    def standing(t: int) -> frozenset[int]:
+        """Observations that may be tried in the place of ``t``, of those that would cost nothing."""
+        rows = substitutable(S, t)[0]
+        return frozenset(rows[_one_sign(_slopes_along(model, t))[rows]][:most].tolist())
 
     def test(competitor: Competitor) -> bool:
         if competitor.kind in ("shear", "rotation"):
             return True
+        t, i = competitor.latent, competitor.rows[0]
         if competitor.kind == "substitution":
-            t, i = competitor.latent, competitor.rows[0]
-            return _one_sign(_slopes_along(model, i, t)) and undone((t,), (i,))
-        everything = tuple(range(model.structure.n_latents))
-        return _one_sign(torch.linalg.det(slopes()[:, list(competitor.rows)])) and undone(everything, competitor.rows)
+            return i in standing(t) and undone((t,), (i,))
+        if competitor.kind == "triangular" and i not in S.rows_of(t)[:most]:
+            return False
+        volumes = torch.linalg.det(slopes()[:, list(competitor.rows)])
+        return bool(_one_sign(volumes[:, None])) and undone(tuple(range(S.n_latents)), competitor.rows)
 
     return test
 
 
-def _one_sign(values: Tensor) -> bool:
-    return bool((values > 0).all() or (values < 0).all())
+def _one_sign(values: Tensor) -> np.ndarray:
+    """Whether every column has one sign."""
+    return ((values > 0).all(dim=0) | (values < 0).all(dim=0)).cpu().numpy()
 
 
-def _slopes_along(model: Model, i: int, t: int) -> Tensor:
-    """``∂x_i/∂z_t`` at points and along the range of ``z_t`` through each of them."""
-    z = model.known[: PROBES // 4]
+def _slopes_along(model: Model, t: int) -> Tensor:
+    """``∂x/∂z_t``, (point, observed), at points and along the range of ``z_t`` through each of them."""
+    S = model.structure
+    through = within(PROBES // 4 * (GRID + 1), S.n_observed, S.n_latents, entries=ASKED) // (GRID + 1)
+    z = model.known[: max(1, through)]
     values = torch.linspace(float(model.known[:, t].min()), float(model.known[:, t].max()), GRID, dtype=z.dtype)
     moved = z.repeat(GRID, 1)
     moved[:, t] = values.repeat_interleave(len(z))
-    return jacobian(model.decoder, torch.cat([z, moved])).detach()[:, i, t]
+    points = torch.cat([z, moved])
+    return columns(model.decoder, points, torch.full((len(points), 1), t, device=z.device)).detach()[:, :, 0]

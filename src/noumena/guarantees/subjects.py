@@ -15,7 +15,7 @@ import numpy as np
 from noumena import checks
 from noumena.ambiguity import Ambiguity
 from noumena.guarantees.certificate import POSITIVE_GAP, Certificate
-from noumena.guarantees.competitors import Rivals
+from noumena.guarantees.competitors import Rivals, left_out
 from noumena.guarantees.diversity import closure_theorem, independence_theorem, paper_theorem
 from noumena.guarantees.theorem import Hypothesis, Reading, Theorem
 from noumena.occam import MOST_LATENTS, Gap, generic_gap
@@ -177,7 +177,9 @@ def _certificate(
     rivals = Rivals(S, independent, subject == "decoder", _allowed(independence, available))
     demanded = ("the latents of both models are independent",) if independent else ()
     rests = ("equivalence: the other model gives the same observations", *RESTS_ON[subject], *demanded)
-    return Certificate(subject, S, gap, bound, (positive, *hypotheses), rests, rivals, tuple(theorems), model)
+    untried = left_out(S, independent=independent, decoder=model is not None)
+    hypotheses = (positive, *hypotheses)
+    return Certificate(subject, S, gap, bound, hypotheses, rests, rivals, tuple(theorems), model, untried)
 
 
 def _available(model: Any) -> Any:

@@ -34,6 +34,15 @@ def hushed(layer: nn.Module) -> nn.Module:
     return layer
 
 
+def fitting(widths: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """The first of the widths, as many as halve a side evenly.
+
+    >>> fitting((32, 32, 64, 64), 28), fitting((32, 32, 64, 64), 64)
+    ((32, 32), (32, 32, 64, 64))
+    """
+    return tuple(width for k, width in enumerate(widths, start=1) if size % 2**k == 0)
+
+
 class Residual(nn.Module):
     """``h + W₂ relu(W₁ relu(h))``: a convolution of 3 × 3 pixels, then one of a single pixel.
 

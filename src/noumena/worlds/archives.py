@@ -149,7 +149,16 @@ def hold_hdf5(path: Path, names: tuple[str, ...]) -> None:
 def existing(path: str | Path) -> Path:
     """The path of a file that is there."""
     path = Path(path)
-    checks.require(path.is_file(), "The file of images must exist.", f"{path.name}")
+    given = f"a folder, {path.name}" if path.is_dir() else path.name
+    checks.require(path.is_file(), "The file of images must exist.", given)
+    return path
+
+
+def existing_folder(path: str | Path, of: str) -> Path:
+    """The path of a folder that is there."""
+    path = Path(path)
+    given = f"a file, {path.name}" if path.is_file() else path.name
+    checks.require(path.is_dir(), f"The folder of {of} must exist.", given)
     return path
 
 

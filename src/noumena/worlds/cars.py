@@ -32,8 +32,7 @@ def cars3d(folder: str | Path, *, size: int | None = SIZE, part: bool = False) -
 
     With ``part`` there may be fewer cars, and images smaller than the published.
     """
-    folder = Path(folder)
-    checks.require(folder.is_dir(), "The folder of cars must exist.", f"{folder.name}")
+    folder = archives.existing_folder(folder, "cars")
     listed = folder / "list.txt"
     checks.require(listed.is_file(), f"The folder {folder.name} must hold list.txt, the names of the cars.", "none")
     with archives.reading(listed, ".txt"):

@@ -11,6 +11,7 @@ import numpy as np
 
 from noumena import checks
 from noumena.worlds import pictures
+from noumena.worlds.archives import existing_folder
 from noumena.worlds.images import Images
 from noumena.worlds.pictures import Pictures, Size
 from noumena.worlds.tables import read_table
@@ -27,8 +28,7 @@ def folder(path: str | Path, factors: str | Path | None = None, *, size: Size = 
     factor, if there are several. Levels are ranks of values; ``Images.levels`` are the values. ``size``, one number or
     a height and a width, is what pictures are stretched to. Opening reads the header of every picture, and no more.
     """
-    root = Path(path)
-    checks.require(root.is_dir(), "The folder of pictures must exist.", f"{root.name}")
+    root = existing_folder(path, "pictures")
     if size is not None:
         pictures.extent(size)
     names = found(root)

@@ -43,8 +43,7 @@ def smallnorb(folder: str | Path, *, size: int | None = SIZE, part: bool = False
 
     With ``part`` the training or the testing files may be missing, and hold fewer or smaller images than published.
     """
-    folder = Path(folder)
-    checks.require(folder.is_dir(), "The folder of SmallNORB must exist.", f"{folder.name}")
+    folder = archives.existing_folder(folder, "SmallNORB")
     stems = tuple(stem for stem in STEMS if not part or (folder / f"{stem}-dat.mat").is_file())
     checks.require(len(stems) > 0, f"The folder {folder.name} must hold {STEMS[0]}-dat.mat.", "neither half")
     sources = tuple(_images(folder / f"{stem}-dat.mat", part=part) for stem in stems)
