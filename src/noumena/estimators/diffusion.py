@@ -341,12 +341,12 @@ class EncDiff(Estimator):
         """The first stage's builder: as given, or for square pictures of so many numbers."""
         if self.autoencoder is not None:
             return self.autoencoder
-        sides = {channels: isqrt(n_observed // channels) for channels in (3, 1)}
-        fold = 2 ** len(VectorQuantised.widths)
-        fits = {c: side for c, side in sides.items() if c * side**2 == n_observed and side % fold == 0}
-        must = f"x must be square pictures of three channels or one and of sides in {fold}s, or have an autoencoder."
-        checks.require(bool(fits), must, f"rows of {n_observed}")
-        return VectorQuantised(*next(iter(fits.items())))
+        channels = 3 if n_observed % 3 == 0 else 1
+        size, fold = isqrt(n_observed // channels), 2 ** len(VectorQuantised.widths)
+        fits = channels * size**2 == n_observed and size % fold == 0
+        shapes = f"square pictures of three channels or one, of sides that {fold} divides"
+        checks.require(fits, f"x must be {shapes}, or come with an autoencoder.", f"rows of {n_observed}")
+        return VectorQuantised(channels, size)
 
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         pictures = self._pictures(n_observed)
@@ -354,8 +354,7 @@ class EncDiff(Estimator):
         autoencoder = pictures(n_observed, n_observed)
         fits = ResidualEncoder(channels, size, fitting(ResidualEncoder.widths, size))
         encoder = network(self.encoder or fits, "encoder", n_observed, self.n_latents)
-        first, *rest = UNet.widths
-        builder = self.unet or UNet(depth, side, (first, *fitting(tuple(rest), side)))
+        builder = self.unet or UNet(depth, side, (UNet.widths[0], *fitting(UNet.widths[1:], side)))
         unet = network(builder, "unet", depth * side**2, depth * side**2)
         concepts = Concepts(self.n_latents, getattr(builder, "context", TOKEN))
         decoder = Denoiser(concepts, unet, autoencoder, self.sampling)
