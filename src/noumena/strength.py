@@ -3,7 +3,7 @@ asked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,17 +12,19 @@ from jaxtyping import Float
 from torch import Tensor
 
 from noumena import checks
-from noumena.derivatives import columns, jacobian
+from noumena.derivatives import jacobian
 
-ENTRIES = 2**25
-"""Entries of Jacobians, points × observed × latents, that a wide decoder's structure is read off at."""
+ENTRIES = 2**24
+"""Entries of Jacobians, points × observed × latents, that a wide decoder's structure is read off from."""
+AT_ONCE = 2**20
+"""Entries of Jacobians that a wide decoder is differentiated for at once."""
 
 
 def within(points: int, n_observed: int, n_latents: int, *, entries: int = ENTRIES) -> int:
     """How many of these points a decoder is asked at so that its Jacobians have no more entries; at least two.
 
     >>> within(512, 64, 10), within(512, 12288, 20), within(512, 12288, 20, entries=2**10)
-    (512, 136, 2)
+    (512, 68, 2)
     """
     return min(points, max(2, entries // (n_observed * n_latents)))
 
@@ -30,7 +32,7 @@ def within(points: int, n_observed: int, n_latents: int, *, entries: int = ENTRI
 def relative_strength(decoder: Callable, z: Any) -> np.ndarray:
     """``mean_b |∂x_i/∂z_j| · sd(z_j) / sd(x_i)`` of a decoder at points, as an ``(observed, latent)`` array.
 
-    Jacobians of more than half of ``ENTRIES`` are never held whole: they are taken column by column.
+    Jacobians of more than half of ``ENTRIES`` are never held together: they are taken a few points at a time.
     """
     points = z if isinstance(z, torch.Tensor) else torch.as_tensor(checks.table(z, "z", min_rows=2))
     if isinstance(decoder, torch.nn.Module):
@@ -40,17 +42,20 @@ def relative_strength(decoder: Callable, z: Any) -> np.ndarray:
     with torch.no_grad():
         x = decoder(points)
     if x.ndim == 2 and x.numel() * points.shape[1] > ENTRIES // 2:
-        found = [shares(_column(decoder, points, j), points[:, [j]], x) for j in range(points.shape[1])]
-        return torch.cat(found, dim=1).double().cpu().numpy()
-    return shares(jacobian(decoder, points).detach(), points, x).double().cpu().numpy()
+        size = sum(J.abs().sum(dim=0, keepdim=True) for J in jacobians(decoder, points, x.shape[1])) / len(points)
+    else:
+        size = jacobian(decoder, points).detach()
+    return shares(size, points, x).double().cpu().numpy()
 
 
-def _column(decoder: Callable, z: Tensor, j: int) -> Tensor:
-    return columns(decoder, z, torch.full((len(z), 1), j, device=z.device)).detach()
+def jacobians(decoder: Callable, z: Tensor, n_observed: int) -> Iterator[Tensor]:
+    """The Jacobians (batch, observed, latent) at points, of a wide decoder a few points at a time."""
+    for some in z.split(max(1, AT_ONCE // (n_observed * z.shape[1])) if n_observed * len(z) > AT_ONCE else len(z)):
+        yield jacobian(decoder, some).detach()
 
 
 def shares(
-    J: Float[Tensor, "batch observed latent"], z: Float[Tensor, "batch latent"], x: Float[Tensor, "batch observed"]
+    J: Float[Tensor, "point observed latent"], z: Float[Tensor, "batch latent"], x: Float[Tensor, "batch observed"]
 ) -> Float[Tensor, "observed latent"]:
     """``mean_b |J_ij| · sd(z_j) / sd(x_i)``: the share of an observation's spread that a latent's typical move makes.
 

@@ -492,9 +492,15 @@ def test_the_first_stage_learns_to_rebuild() -> None:
 
 def test_the_shape_of_square_pictures_is_read_off_the_number_of_columns() -> None:
     with torch.device("meta"):
-        for columns, shape in ((12288, (3, 64)), (4096, (1, 64)), (768, (3, 16))):
+        for columns, shape in ((12288, (3, 64)), (4096, (1, 64)), (768, (3, 16)), (144, (1, 12)), (48, (3, 4))):
             found = EncDiff()._pictures(columns)
             assert (found.channels, found.size) == shape
+            zero = torch.zeros(columns)
+            model: Any = EncDiff(2)._model(0, columns, zero, zero)
+            assert model.decode(torch.zeros(1, 2)).shape == (1, columns)
+    for wrong in (49, 60, 512):
+        with pytest.raises(InputError, match=f"of sides that 4 divides, or come with an autoencoder. Got rows of {wrong}"):
+            EncDiff()._pictures(wrong)
 
 
 @pytest.mark.parametrize(

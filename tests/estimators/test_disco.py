@@ -363,6 +363,9 @@ def test_without_builders_images_tell_their_shape() -> None:
     assert styled(StyleGenerator, 4096).widths == (256, 256, 128, 64, 32)
     fitted: Any = DisCo(3)._model(0, 3 * 16**2, torch.zeros(768), torch.ones(768))
     assert fitted.code(torch.zeros(1, 768)).shape == (1, 3)
+    for side in (4, 8):
+        small: Any = DisCo(3)._model(0, side**2, torch.zeros(side**2), torch.ones(side**2))
+        assert small.code(torch.zeros(1, side**2)).shape == (1, 3)
     for wrong in (100, 6, 3 * 20**2):
         with pytest.raises(InputError, match=f"images must be square, .* Got {wrong} numbers"):
             styled(StyleGenerator, wrong)

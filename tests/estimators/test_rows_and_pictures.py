@@ -1,5 +1,6 @@
 """Rows of bytes and pictures that are made when asked for give the fit that plain numbers give."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,6 +83,14 @@ def test_pictures_are_asked_for_batch_by_batch():
     assert len(lazy[:5]) == 5
 
 
+def test_bytes_that_may_not_be_written_to_are_read():
+    still = PIXELS.copy()
+    still.flags.writeable = False
+    fitted = vae().fit(still)
+    assert np.array_equal(fitted.transform(still), fitted.transform(PIXELS))
+    assert fitted.transform(torch.as_tensor(PIXELS)).dtype == torch.float32
+
+
 def test_only_so_many_rows_of_pictures_are_made_at_once(monkeypatch):
     monkeypatch.setattr(shown, "AT_ONCE", 12 * 7)
     kept = Bytes(torch.as_tensor(PIXELS), torch.zeros(12), torch.ones(12))
@@ -137,6 +146,32 @@ def test_rooms_are_rendered_while_a_model_is_trained():
 def test_pictures_that_cannot_be_used_are_refused(x, settings, sentence):
     with pytest.raises(nm.InputError, match=sentence):
         vae().set_params(**settings).fit(x)
+
+
+def test_rows_that_run_backwards_are_those_turned_round():
+    fitted = vae().fit(PIXELS)
+    assert np.array_equal(fitted.transform(PIXELS[::-1]), fitted.transform(PIXELS)[::-1])
+    assert np.array_equal(vae().fit(PIXELS[:, ::-1]).transform(PIXELS[:, ::-1]), vae().fit(PIXELS[:, ::-1].copy()).transform(PIXELS[:, ::-1].copy()))
+
+
+def test_no_rows_of_bytes_are_refused_as_no_rows_of_numbers_are():
+    fitted = vae().fit(PIXELS)
+    for nothing in (PIXELS[:0], PIXELS[:0].astype(np.float32)):
+        with pytest.raises(nm.InputError, match="x must have at least 1 rows"):
+            fitted.transform(nothing)
+
+
+def test_pictures_may_come_in_arrays_that_cannot_be_written_to():
+    class Locked(Album):
+        def pictures(self, index):
+            found = super().pictures(index)
+            found.flags.writeable = False
+            return found
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lazy = vae().fit(Locked(PIXELS))
+    assert np.array_equal(lazy.transform(PIXELS), vae().fit(Album(PIXELS)).transform(PIXELS))
 
 
 def test_pictures_of_another_shape_are_refused_by_a_fitted_model():

@@ -18,7 +18,8 @@ def tiny(monkeypatch):
     monkeypatch.setattr(images, "LEARNED", 20)
     for name in ("STEPS", "FIRST"):
         monkeypatch.setattr(images, name, dict.fromkeys(getattr(images, name), 2))
-    monkeypatch.setattr(images, "BATCH", dict.fromkeys(images.BATCH, 8))
+    for name in ("BATCH", "FIRST_BATCH"):
+        monkeypatch.setattr(images, name, dict.fromkeys(getattr(images, name), 8))
     monkeypatch.setattr(images, "LATENTS", dict.fromkeys(images.LATENTS, 3))
     monkeypatch.setattr(images, "STYLES", (4, 4, 4))
     parts = {"unet": UNet(3, 8, (8, 8), heads=1), "autoencoder": VectorQuantised(3, 32, (8, 8), 1, codes=8)}

@@ -409,6 +409,8 @@ def test_wrong_shapes_and_values_are_refused(tmp_path: Path) -> None:
     assert "A palette must be bytes with 2 axes. Got shape (5,)" in refusal(lambda: sprites(grey))
     words = shapes_file(tmp_path / "x.h5", drawn(3, 2, 2, 3), np.zeros(3))
     assert "labels must be a table of numbers" in refusal(lambda: shapes3d(words))
+    holes = shapes_file(tmp_path / "holes.h5", np.zeros((2, 4, 4, 3), np.uint8), np.array([[np.nan] * 6, [0.0] * 6]))
+    assert refusal(lambda: shapes3d(holes)) == "labels must be finite. Got 6 entries that are not."
     few = shapes_file(tmp_path / "y.h5", drawn(3, 2, 2, 3), np.zeros((3, 5)))
     assert "There must be 6 factors. Got 5 columns." in refusal(lambda: shapes3d(few))
 
@@ -465,7 +467,8 @@ def test_what_is_not_there_is_refused(tmp_path: Path, name: str) -> None:
     assert len(load(make(tmp_path))) > 0
     assert "must exist. Got gone" in refusal(lambda: load(tmp_path / "gone"))
     wrong = tmp_path if files_of(make(tmp_path))[0] == make(tmp_path) else files_of(make(tmp_path))[0]
-    assert "must exist" in refusal(lambda: load(wrong))  # a folder for a file, a file for a folder
+    given = f"a folder, {wrong.name}" if wrong.is_dir() else f"a file, {wrong.name}"
+    assert f"must exist. Got {given}." in refusal(lambda: load(wrong))
 
 
 @pytest.mark.parametrize("name", LOADERS)

@@ -341,12 +341,12 @@ class EncDiff(Estimator):
         """The first stage's builder: as given, or for square pictures of so many numbers."""
         if self.autoencoder is not None:
             return self.autoencoder
-        channels = 3 if n_observed % 3 == 0 else 1
-        size, fold = isqrt(n_observed // channels), 2 ** len(VectorQuantised.widths)
-        fits = channels * size**2 == n_observed and size % fold == 0
-        shapes = f"square pictures of three channels or one, of sides that {fold} divides"
-        checks.require(fits, f"x must be {shapes}, or come with an autoencoder.", f"rows of {n_observed}")
-        return VectorQuantised(channels, size)
+        shapes = [(channels, isqrt(n_observed // channels)) for channels in (3, 1)]
+        fold = 2 ** len(VectorQuantised.widths)
+        fits = [(c, side) for c, side in shapes if c * side**2 == n_observed and side % fold == 0]
+        allowed = f"square pictures of three channels or one, of sides that {fold} divides"
+        checks.require(bool(fits), f"x must be {allowed}, or come with an autoencoder.", f"rows of {n_observed}")
+        return VectorQuantised(*fits[0])
 
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         pictures = self._pictures(n_observed)

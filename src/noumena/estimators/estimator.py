@@ -237,8 +237,8 @@ class Estimator(Transformer):
     def structure_of(self, k: int, *, threshold: float | None = None) -> Structure:
         """The structure of the k-th model, read off at its points; without a threshold the widest gap decides.
 
-        Of a wide decoder only the first points are taken, so that points × observed × latents is at most 2²⁵ (136 of
-        512 points for 12288 × 20), and its Jacobians are never held whole.
+        Of a wide decoder only the first points are taken, so that points × observed × latents is at most 2²⁴ (68 of 512
+        points for 12288 × 20), and its Jacobians are never held together.
         """
         names = getattr(self, "feature_names_in_", None)
         points = self.points_of(k)
@@ -322,7 +322,7 @@ class Estimator(Transformer):
         stored = bytes_of(x) if name == "x" else None
         if stored is not None:
             self._compare_columns(x, stored, reset=False)
-            return torch.as_tensor(stored), self.models_[k]
+            return stored, self.models_[k]
         if isinstance(x, Tensor):
             checks.require(x.ndim == 2, f"{name} must have two axes, (batch, dim).", f"shape {tuple(x.shape)}")
             rows = x if x.dtype == torch.float64 else x.float()
@@ -349,8 +349,9 @@ def _floats(rows: Any, some: slice, like: Tensor) -> Tensor:
     """Rows as numbers beside ``like``: bytes and pictures in its precision, numbers in their own."""
     if are_pictures(rows):
         return torch.as_tensor(rows.pictures(np.arange(some.start, some.stop)), device=like.device).to(like)
-    part = rows[some].to(like.device)
-    return part if part.is_floating_point() else part.to(like)
+    if isinstance(rows, np.ndarray):
+        return torch.tensor(rows[some], device=like.device).to(like)
+    return rows[some].to(like.device)
 
 
 def network(builder: Builder | None, role: str, inputs: int, outputs: int) -> nn.Module:

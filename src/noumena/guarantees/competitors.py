@@ -37,8 +37,8 @@ MOST_TRIANGULAR = 64
 """Triangular competitors are searched up to this many latents."""
 MOST_KINDS = 256
 """They are searched up to this many observations with different latents."""
-TRIED = 2**18
-"""A decoder is asked about this many entries, observed × latents, for each latent; at least once."""
+TRIED = 2**16
+"""Observations are tried in the place of a latent, on a decoder, for so many entries of all that it decodes then."""
 Triangles = Callable[[int], tuple[tuple[int, ...], int]]
 """The chain from an observation on, and the dependencies of its triangular competitor."""
 
@@ -240,10 +240,10 @@ def searches_triangles(S: Structure) -> bool:
 def tried(S: Structure) -> int:
     """How many observations are tried on a decoder in the place of a latent.
 
-    >>> tried(Structure(np.ones((64, 10)))), tried(Structure(np.ones((4096, 20))))
-    (64, 3)
+    >>> [tried(Structure(np.ones(shape))) for shape in ((64, 10), (784, 10), (12288, 20))]
+    [64, 8, 0]
     """
-    return min(S.n_observed, max(1, TRIED // (S.n_observed * S.n_latents)))
+    return min(S.n_observed, TRIED // (S.n_observed * S.n_latents))
 
 
 def left_out(S: Structure, *, independent: bool, decoder: bool) -> tuple[str, ...]:
@@ -259,10 +259,8 @@ def left_out(S: Structure, *, independent: bool, decoder: bool) -> tuple[str, ..
             f"with different latents, of {S.n_latents} and {len(S.kinds)}"
         )
     elif decoder and tried(S) < S.n_observed:
-        said.append(
-            f"observations in the place of a latent, beyond the first {tried(S)} for each latent: every one costs "
-            f"decodings of all {S.n_observed} observations"
-        )
+        some = f", beyond the first {tried(S)} of each latent" if tried(S) else ""
+        said.append(f"observations in the place of a latent{some}: each costs decodings of all {S.n_observed}")
     return tuple(said)
 
 

@@ -25,7 +25,7 @@ from noumena.guarantees.subjects import generic_gap_of, no_denser
 from noumena.guarantees.theorem import Hypothesis
 from noumena.guarantees.witness import EXACT, Model
 from noumena.occam import Gap, point_gap
-from noumena.strength import within
+from noumena.strength import jacobians, within
 from noumena.structure import Structure
 from noumena.surplus import pure_surplus
 from noumena.worlds import World
@@ -84,9 +84,10 @@ def _require_derivatives(decoder: Callable, points: Tensor) -> None:
     checks.require(points.ndim == 2, "at must have two axes, (batch, latent).", f"shape {tuple(points.shape)}")
     checks.require(len(points) >= 2, "A decoder must be given two latent points or more.", f"{len(points)}")
     checks.require(bool(torch.isfinite(points).all()), "Latent points must be finite.", "NaN or inf")
+    outcome(lambda: jacobian(decoder, points[:2].detach()), tuple(points.shape))
     x = outcome(lambda: decoder(points.detach()), tuple(points.shape)).detach()
-    few = points[: within(len(points), x.shape[-1], points.shape[1])].detach()
-    J = outcome(lambda: jacobian(decoder, few), tuple(few.shape))
+    few = points[: within(len(points), x.shape[1], points.shape[1], entries=ASKED)].detach()
+    J = outcome(lambda: _jacobian(decoder, few, x.shape[1]), tuple(few.shape))
     finite = bool(torch.isfinite(x).all() and torch.isfinite(J).all())
     checks.require(finite, "A decoder must have finite observations and derivatives.", "NaN or inf at these points")
     flat = bool(((J == 0).all(dim=2).all(dim=0) & (x[: len(few)] != x[:1]).any(dim=0)).any())
@@ -126,7 +127,7 @@ def _fitted(model: Estimator, threshold: float | None) -> Read:
 def _decoder(decoder: Callable, points: Tensor, S: Structure, fit: tuple[Hypothesis, ...]) -> Read:
     decoder, points = _precise(decoder, points.detach())
     few = points[: within(POINTS, S.n_observed, S.n_latents, entries=ASKED)]
-    J = jacobian(decoder, few).detach().cpu().numpy()
+    J = _jacobian(decoder, few, S.n_observed).cpu().numpy()
     gap, bound, at_points = _gap_at_points(J * S.dense, S)
     assert S.evidence is not None
     model = Model(decoder, points, S, threshold=max(S.evidence.threshold, EXACT))
@@ -147,7 +148,12 @@ def _spanning(model: Model, *, exact: bool) -> Hypothesis:
     few, widest = _few(model, GRADIENTS), int(np.diff(model.structure.support.indptr).max())
     if len(few) < widest:
         return too_few(len(few), widest)
-    return spanning(jacobian(model.decoder, few).detach().cpu().numpy(), model.structure, exact=exact)
+    J = _jacobian(model.decoder, few, model.structure.n_observed)
+    return spanning(J.cpu().numpy(), model.structure, exact=exact)
+
+
+def _jacobian(decoder: Callable, z: Tensor, n_observed: int) -> Tensor:
+    return torch.cat(list(jacobians(decoder, z, n_observed)))
 
 
 def _few(model: Model, most: int) -> Tensor:
@@ -203,7 +209,7 @@ def available(model: Model) -> Callable[[Competitor], bool]:
 
     @cache
     def slopes() -> Tensor:
-        return jacobian(model.decoder, _few(model, PROBES)).detach()
+        return _jacobian(model.decoder, _few(model, PROBES), S.n_observed)
 
     @cache
     def undone(latents: tuple[int, ...], rows: tuple[int, ...]) -> bool:
@@ -214,7 +220,9 @@ def available(model: Model) -> Callable[[Competitor], bool]:
     @cache
     def standing(t: int) -> frozenset[int]:
         """Observations that may be tried in the place of ``t``, of those that would cost nothing."""
-        rows = substitutable(S, t)[0]
+        rows = substitutable(S, t)[0] if most else np.empty(0, dtype=int)
+        if rows.size == 0:
+            return frozenset()
         return frozenset(rows[_one_sign(_slopes_along(model, t))[rows]][:most].tolist())
 
     def test(competitor: Competitor) -> bool:

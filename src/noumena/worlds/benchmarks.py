@@ -16,7 +16,6 @@ fit); the order here is that of the code published with it.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from math import prod
 from pathlib import Path
 
@@ -95,7 +94,7 @@ def mpi3d(path: str | Path, *, sizes: tuple[int, ...] | None = None) -> Images:
     """
     images = Member(existing(path), "images")
     n = images.shape[0] if images.shape else 0
-    grids = MPI3D_GRIDS if sizes is None else (_grid(sizes),)
+    grids = MPI3D_GRIDS if sizes is None else (tuple(checks.count(s, "A size of a factor") for s in sizes),)
     fitting = [grid for grid in grids if len(grid) == len(MPI3D) and prod(grid) == n]
     wanted = " or ".join(f"{' × '.join(map(str, grid))} = {prod(grid)}" for grid in grids)
     checks.require(bool(fitting), f"Images of MPI3D must be a grid of 7 factors, {wanted}.", f"{n} images")
@@ -127,7 +126,7 @@ def _numbered(
     folder: Path, title: str, names: tuple[str, ...], grid: tuple[int, ...], part: bool, size: Size
 ) -> Images:
     """Pictures whose number is their place in a grid."""
-    grid = _grid(grid)
+    grid = tuple(checks.count(s, "A size of a factor") for s in grid)
     checks.require(len(grid) == len(names), f"{title} must have {len(names)} factors.", f"{len(grid)} sizes")
     archives.existing_folder(folder, title)
     root = folder / "images" if (folder / "images").is_dir() else folder
@@ -145,12 +144,6 @@ def _numbered(
             _check_values(table, grid)
     factors = np.stack(np.unravel_index(numbers, grid), axis=1)
     return Images(Pictures(root, files, channels=3, size=size), factors, names, grid=grid)
-
-
-def _grid(sizes: Sequence[int]) -> tuple[int, ...]:
-    """The levels of a grid's factors."""
-    checks.require(isinstance(sizes, Sequence), "sizes must be one whole number for every factor.", repr(sizes))
-    return tuple(checks.count(size, "A size of a factor") for size in sizes)
 
 
 def _check_values(path: Path, grid: tuple[int, ...]) -> None:

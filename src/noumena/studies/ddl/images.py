@@ -59,11 +59,12 @@ LEARNED = 5_000
 """Images that principal components are found in."""
 RUNS = 3
 LATENTS = {"FactorVAE": 10, "EncDiff": 20, "DisCo": 64}
-STEPS = {"FactorVAE": 6000, "EncDiff": 3000, "DisCo": 2000}
-FIRST = {"EncDiff": 1500, "DisCo": 4000}
+STEPS = {"FactorVAE": 6000, "EncDiff": 1500, "DisCo": 600}
+FIRST = {"EncDiff": 1000, "DisCo": 1500}
 """Steps of the first stage: the autoencoder of EncDiff, the generator of DisCo."""
-BATCH = {"FactorVAE": 128, "EncDiff": 128, "DisCo": 64}
+BATCH = {"FactorVAE": 128, "EncDiff": 128, "DisCo": 32}
 RATE = {"FactorVAE": 1e-3, "EncDiff": 5e-4, "DisCo": 5e-4}
+FIRST_BATCH = {"EncDiff": 128, "DisCo": 64}
 FIRST_RATE = {"EncDiff": 1e-3, "DisCo": 2e-3}
 GAMMA = 10.0
 STYLES = (128, 128, 64, 32, 16)
@@ -74,8 +75,8 @@ LADDERS: dict[str, dict[str, tuple[float, ...]]] = {
     "FactorVAE": {
         "latent": (100.0, 30.0, 10.0), "dependency": (0.1, 0.03, 0.01), "OroJaR": (1e-4, 3e-5), "Hessian": (0.03, 0.01),
     },
-    "EncDiff": {"latent": (100.0, 10.0), "dependency": (0.03, 0.003)},
-    "DisCo": {"latent": (1.0, 0.1), "dependency": (1e-3, 1e-4)},
+    "EncDiff": {"latent": (30.0, 3.0), "dependency": (0.01, 0.001)},
+    "DisCo": {"latent": (1.0, 0.1), "dependency": (1e-5, 1e-6)},
 }  # fmt: skip
 """Weights to be tried, the largest first."""
 LOST = {"FactorVAE": "unexplained", "EncDiff": "held-out noise error", "DisCo": "held-out contrast"}
@@ -186,8 +187,8 @@ def model(
         ends = {"encoder": ConvEncoder(**nets), "decoder": ConvDecoder(**nets)}
         return FactorVAE(LATENTS[method], gamma=GAMMA, likelihood="bernoulli", training=plan, **ends, **common)
     first = plan.changed(
-        steps=max(1, round(share * FIRST[method])), learning_rate=FIRST_RATE[method], checkpoint=kept, clip=None,
-        checkpoint_seconds=1e9,
+        steps=max(1, round(share * FIRST[method])), learning_rate=FIRST_RATE[method], batch_size=FIRST_BATCH[method],
+        clip=None, checkpoint=kept, checkpoint_seconds=1e9,
     )  # fmt: skip
     plan = plan.changed(average=0.999)
     if method == "EncDiff":
