@@ -77,6 +77,15 @@ def test_the_total_correlation_is_that_of_the_log_odds_on_the_first_half():
     assert torch.allclose(terms["total correlation"], (logits[:, 0] - logits[:, 1]).mean(), atol=1e-6)
 
 
+def test_the_second_half_of_a_batch_is_for_the_discriminator_alone():
+    objective, x = fresh(), torch.randn(20, 4)
+    other = torch.cat([x[:10], torch.randn(10, 4)])
+    draws = objective.draws(20, torch.Generator().manual_seed(0))
+    (_, a), (_, b) = objective(x, draws, 1.0), objective(other, draws, 1.0)
+    assert not torch.allclose(a["adversary"], b["adversary"])
+    assert all(torch.allclose(a[name], b[name]) for name in ("reconstruction", "kl", "total correlation"))
+
+
 def test_the_discriminator_tells_dependent_latents_after_training():
     x = correlated(2000)
     lenient = model(gamma=0.0, beta=1e-3, training=nm.Training(steps=400, batch_size=256, learning_rate=3e-3)).fit(x)

@@ -45,6 +45,7 @@ def test_the_split_is_the_same_every_time_and_has_no_image_twice(tmp_path):
     assert np.array_equal(one.train, two.train)
     assert len(one.train) == 48
     assert len(one.test) == len(one.factors) == 12
+    assert len(np.unique(one.factors[:, 0])) > 1  # drawn from all over the grid
     assert len(np.unique(np.concatenate([one.train, one.test]), axis=0)) == 60
     tall = (one.test.reshape(12, 3, 8, 8)[:, 0] > 0).any(axis=2)[:, :7].sum(axis=1) - 1
     assert np.array_equal(tall, one.factors[:, 0])
