@@ -1,4 +1,4 @@
-"""Images through the command: fitted, described by pictures instead of a certificate, and refused in one sentence."""
+"""Images through the command: fitted, described by pictures and a certificate, and refused in one sentence."""
 
 import json
 import subprocess
@@ -12,11 +12,11 @@ import pytest
 import noumena as nm
 from noumena.cli import main
 from noumena.cli.images import channels_first, conv_nets, read_images
-from noumena.nets import ConvDecoder, ConvEncoder
+from noumena.nets import ConvDecoder, ConvEncoder, ResidualEncoder, UNet, VectorQuantised
 
 QUICK = ["--steps", "4", "--batch-size", "16", "--latents", "2"]
 FILES = {"config.json", "weights.safetensors", "history.csv", "structure.csv"}
-PICTURES = {"report.html", "traversals.png", "swaps.png"}
+PICTURES = {"report.html", "traversals.png", "swaps.png", "certificate.json"}
 
 
 @pytest.fixture
@@ -66,28 +66,64 @@ def assert_refused(done, words: str) -> None:
     assert words in line
 
 
-def test_report_shows_the_pictures_of_a_run_without_its_data(saved, here):
+def test_report_shows_the_pictures_and_the_certificate_of_a_run_without_its_data(saved, here):
     done = here("report", saved)
     assert done.returncode == 0, done.stderr
-    assert {p.name for p in saved.iterdir()} == FILES | PICTURES  # and no certificate
+    assert {p.name for p in saved.iterdir()} == FILES | PICTURES
     assert "How much each latent moves the picture" in done.stdout
-    assert "No certificate is read off pixels" in done.stdout
+    assert "Certificate of a decoder: Structure(192 observed × 3 latents" in done.stdout
     page = (saved / "report.html").read_text()
     assert "What the latents do to the picture" in page
     assert "Decoded from latents of training rows" in page
-    assert "No certificate is read off pixels" in page
+    assert "Which latents observations depend on" in page
+    assert nm.certify(nm.load(saved)).headline in page
     assert "Do the seeds find the same latents?" in page
-    assert len(page) < 200_000
+    assert len(page) < 400_000
 
 
-def test_report_speaks_json_of_pictures(saved, here):
+def test_report_speaks_json_of_pictures_and_of_what_is_certified(saved, here):
     facts = json.loads(here("report", saved, "--json").stdout)
     assert facts["shape"] == [3, 8, 8]
-    assert facts["certificate"] is None
     assert facts["pictures"] == ["traversals.png", "swaps.png"]
     moves = list(facts["moves"].values())
     assert set(facts["moves"]) == {"z1", "z2", "z3"}
     assert moves == sorted(moves, reverse=True)
+    kept = json.loads((saved / "certificate.json").read_text())
+    assert (len(kept["observed"]), len(kept["support"])) == (192, 192)
+    assert facts["certificate"] == {k: v for k, v in kept.items() if k not in ("observed", "support")}
+    assert facts["certificate"]["answer"] == nm.certify(nm.load(saved)).answer
+
+
+def test_the_page_of_a_certified_run_counts_pixels_and_does_not_list_them(saved, here, tmp_path):
+    done = here("certify", saved, "--out", tmp_path / "told")
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "told" / "report.html").read_text()
+    S = nm.load(saved).structure_
+    assert f"192 have {len(S.kinds)} sets" in page
+    assert sum(f">{name}<" in page for name in S.observed) < 40
+
+
+def test_a_decoder_that_samples_is_shown_by_its_pictures_and_a_sentence(tmp_path, here):
+    plan = nm.Training(steps=2, batch_size=8)
+    model = nm.EncDiff(
+        2,
+        autoencoder=VectorQuantised(1, 8, widths=(4,), blocks=1, depth=2, codes=4),
+        encoder=ResidualEncoder(1, 8, widths=(4,), blocks=1),
+        unet=UNet(2, 4, widths=(4,), heads=2, context=4),
+        first=plan,
+        sampling=1,
+        training=plan,
+        random_state=0,
+    )
+    rows = np.random.default_rng(0).random((16, 64), dtype=np.float32)
+    nm.save(model.fit(rows), tmp_path / "run")
+    done = here("report", tmp_path / "run", "--shape", "1,8,8")
+    assert done.returncode == 0, done.stderr
+    assert "No certificate is read off a decoder that samples" in done.stdout
+    assert not (tmp_path / "run" / "certificate.json").exists()
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "No certificate is read off a decoder that samples" in page
+    assert "EncDiff with 2 latents on 64 observations" in page
 
 
 def test_a_given_shape_comes_before_that_of_the_networks(saved, here):

@@ -28,6 +28,10 @@ MOST_LATENTS = 8
 """Subset search stops here; beyond, only the polynomial test speaks."""
 
 MOST_EXCHANGES = 200_000
+MOST_PRODUCTS = 2**26
+"""Exchanges × observations of one Jacobian that are enumerated."""
+AT_ONCE = 2**22
+"""Exchanges × observations that are held at once."""
 RANK_TOLERANCE = 1e-6
 """Rows nearer to dependence than this do not define a direction to the precision that counting zeros needs."""
 
@@ -141,7 +145,7 @@ def _too_many(support: np.ndarray) -> bool:
     total = 0
     for T in _subsets(support.shape[1]):
         total += comb(int(times[members[:, T].sum(axis=1) >= 2].sum()), len(T) - 1)
-        if total > MOST_EXCHANGES:
+        if total > MOST_EXCHANGES or total * len(support) > MOST_PRODUCTS:
             return True
     return False
 
@@ -154,6 +158,13 @@ def _lightest(J: np.ndarray, rows: np.ndarray, tolerance: float) -> int | None:
         return None
     scale = np.abs(J).max(axis=1, keepdims=True)
     unit = J / np.where(scale > 0, scale, 1)
+    size = max(1, AT_ONCE // len(J))
+    parts = (_fewest(unit, chosen[k : k + size], tolerance) for k in range(0, len(chosen), size))
+    return min((found for found in parts if found is not None), default=None)
+
+
+def _fewest(unit: np.ndarray, chosen: np.ndarray, tolerance: float) -> int | None:
+    """The smallest ``‖Jc‖₀`` over the elementary ``c`` that cancel one of these choices of rows."""
     _, singular, right = np.linalg.svd(unit[chosen])
     c = right[:, -1, :]
     elementary = (singular[:, -1] > RANK_TOLERANCE) & (np.abs(c).min(axis=1) > tolerance)

@@ -20,13 +20,14 @@ AT_ONCE = 2**20
 """Entries of Jacobians that a wide decoder is differentiated for at once."""
 
 
-def within(points: int, n_observed: int, n_latents: int, *, entries: int = ENTRIES) -> int:
-    """How many of these points a decoder is asked at so that its Jacobians have no more entries; at least two.
+def within(points: int, n_observed: int, n_latents: int, *, entries: int | None = None) -> int:
+    """How many of these points a decoder is asked at so that its Jacobians have at most so many entries, ``ENTRIES`` by
+    default; at least two.
 
     >>> within(512, 64, 10), within(512, 12288, 20), within(512, 12288, 20, entries=2**10)
     (512, 68, 2)
     """
-    return min(points, max(2, entries // (n_observed * n_latents)))
+    return min(points, max(2, (ENTRIES if entries is None else entries) // (n_observed * n_latents)))
 
 
 def relative_strength(decoder: Callable, z: Any) -> np.ndarray:
@@ -42,7 +43,8 @@ def relative_strength(decoder: Callable, z: Any) -> np.ndarray:
     with torch.no_grad():
         x = decoder(points)
     if x.ndim == 2 and x.numel() * points.shape[1] > ENTRIES // 2:
-        size = sum(J.abs().sum(dim=0, keepdim=True) for J in jacobians(decoder, points, x.shape[1])) / len(points)
+        sizes = (J.abs().sum(dim=0, keepdim=True) for J in jacobians(decoder, points, x.shape[1]))
+        size = torch.as_tensor(sum(sizes)) / len(points)
     else:
         size = jacobian(decoder, points).detach()
     return shares(size, points, x).double().cpu().numpy()
@@ -50,7 +52,7 @@ def relative_strength(decoder: Callable, z: Any) -> np.ndarray:
 
 def jacobians(decoder: Callable, z: Tensor, n_observed: int) -> Iterator[Tensor]:
     """The Jacobians (batch, observed, latent) at points, of a wide decoder a few points at a time."""
-    for some in z.split(max(1, AT_ONCE // (n_observed * z.shape[1])) if n_observed * len(z) > AT_ONCE else len(z)):
+    for some in z.split(max(1, AT_ONCE // (n_observed * z.shape[1]))):
         yield jacobian(decoder, some).detach()
 
 

@@ -499,7 +499,9 @@ def test_the_shape_of_square_pictures_is_read_off_the_number_of_columns() -> Non
             model: Any = EncDiff(2)._model(0, columns, zero, zero)
             assert model.decode(torch.zeros(1, 2)).shape == (1, columns)
     for wrong in (49, 60, 512):
-        with pytest.raises(InputError, match=f"of sides that 4 divides, or come with an autoencoder. Got rows of {wrong}"):
+        with pytest.raises(
+            InputError, match=f"of sides that 4 divides, or come with an autoencoder. Got rows of {wrong}"
+        ):
             EncDiff()._pictures(wrong)
 
 

@@ -151,7 +151,10 @@ def test_pictures_that_cannot_be_used_are_refused(x, settings, sentence):
 def test_rows_that_run_backwards_are_those_turned_round():
     fitted = vae().fit(PIXELS)
     assert np.array_equal(fitted.transform(PIXELS[::-1]), fitted.transform(PIXELS)[::-1])
-    assert np.array_equal(vae().fit(PIXELS[:, ::-1]).transform(PIXELS[:, ::-1]), vae().fit(PIXELS[:, ::-1].copy()).transform(PIXELS[:, ::-1].copy()))
+    assert np.array_equal(
+        vae().fit(PIXELS[:, ::-1]).transform(PIXELS[:, ::-1]),
+        vae().fit(PIXELS[:, ::-1].copy()).transform(PIXELS[:, ::-1].copy()),
+    )
 
 
 def test_no_rows_of_bytes_are_refused_as_no_rows_of_numbers_are():

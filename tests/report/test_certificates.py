@@ -307,3 +307,39 @@ def test_a_page_does_not_grow_with_the_closures_of_nested_latents() -> None:
     chapter = certificate_chapter(certificates[1])
     assert max(len(str(cell)) for t in chapter.tables for row in t.rows for cell in row) < 400
     assert max(map(len, chapter.details.splitlines())) < 600
+
+
+def test_the_observations_of_a_wide_structure_are_counted_by_their_latents() -> None:
+    rows = [[1, 1, 1]] * 40 + [[0, 1, 1]] * 30 + [[0, 0, 1]] * 2 + [[0, 0, 0]]
+    S = nm.Structure(np.array(rows)[np.random.default_rng(0).permutation(73)])
+    found = table(certificate_chapter(nm.certify(S)), "Which latents observations depend on")
+    assert column(found, "observations") == [40, 30, 2, 1]
+    assert column(found, "latents") == ["all", "all but z1", "z3", "none"]
+    for (rows, _, named), kind in zip(found.rows, sorted(S.kinds, key=lambda k: -len(k)), strict=True):
+        assert rows == len(kind)
+        assert named == ", ".join(S.observed[i] for i in kind[:3]) + (", …" if len(kind) > 3 else "")
+    assert found.note.startswith("Observations with the same latents count as one here: 73 have 4 sets.")
+
+
+def test_of_many_sets_of_latents_the_most_frequent_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificates, "MOST_KINDS", 2)
+    S = nm.Structure(np.repeat(np.array([[1, 0, 0], [1, 1, 0], [1, 1, 1], [0, 1, 1]]), [10, 40, 5, 20], axis=0))
+    found = table(certificate_chapter(nm.certify(S)), "Which latents observations depend on")
+    assert column(found, "observations") == [40, 20]
+    assert found.note.endswith("2 further sets have 15 observations together.")
+
+
+def test_what_was_not_searched_is_said_in_the_verdict_and_no_competitor_is_built_of_a_wide_decoder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    certificate = nm.certify(structured(SHEARED, seed=0))
+    assert witness_figure(certificate) is not None
+    assert not any("Not searched" in sentence for sentence in verdict_of(certificate).sentences)
+    monkeypatch.setattr(certificates, "MOST_SEEN", 7)
+    assert witness_figure(certificate) is None
+    monkeypatch.setattr("noumena.guarantees.competitors.TRIED", 8)
+    wide = nm.certify(structured(SHEARED, seed=0))
+    assert verdict_of(wide).sentences[-1] == (
+        "Not searched: observations in the place of a latent, beyond the first 1 of each latent: each costs decodings "
+        "of all 4."
+    )

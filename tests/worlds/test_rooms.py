@@ -10,6 +10,7 @@ import torch
 
 from noumena.checks import InputError
 from noumena.worlds import rooms as module
+from noumena.worlds.balls import Balls
 from noumena.worlds.rooms import LEVELS, Rooms
 
 ROOMS = Rooms(32)
@@ -157,3 +158,10 @@ def test_samples_are_rows_with_their_factors_and_seeds_repeat(continuous: bool) 
 def test_bad_input_is_one_sentence(call: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         call()
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "nowhere"])
+@pytest.mark.parametrize("world", [Rooms, lambda size, device: Balls(2, size, images=4, device=device)])
+def test_a_device_that_is_not_there_is_refused(world: Any, device: str) -> None:
+    with pytest.raises(InputError, match=f"device must be a torch device of this machine. Got '{device}'"):
+        world(size=8, device=device).pictures(np.arange(2))

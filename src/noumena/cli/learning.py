@@ -82,7 +82,7 @@ def fit(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Learn latents from a table or from images, and write a run with a page: certified, or with its pictures.
+    """Learn latents from a table or from images, and write a run with a page: certified, and of images with pictures.
 
     Example: noumena fit data.csv --latents 5 --out runs/first
 
@@ -123,7 +123,7 @@ def report(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Rewrite the page of a saved run: certified again, or of images what every latent does to the picture.
+    """Rewrite the page of a saved run: certified again, and of images what every latent does to the picture.
 
     Example: noumena report runs/first
 
@@ -177,7 +177,7 @@ def _finish(model: Estimator, out: Path, shape: Shape | None, *, as_json: bool) 
 
 
 def _describe(model: Estimator, out: Path, shape: Shape | None, *, as_json: bool) -> None:
-    """Write what a run is told by, its certificate or its pictures, and the page; say what they say."""
+    """Write what a run is told by, its certificate and its pictures, and the page; say what they say."""
     from noumena.report import Page, write
 
     chapters, text, words = _certified(model, out) if shape is None else _seen(model, out, shape)
@@ -197,14 +197,20 @@ def _certified(model: Estimator, out: Path) -> tuple[tuple[Any, ...], str, str]:
 
 
 def _seen(model: Estimator, out: Path, shape: Shape) -> tuple[tuple[Any, ...], str, str]:
-    """The chapters of a model of pictures, which are written down too, and what its latents do as JSON and in words."""
+    """The chapters of a model of pictures, which are written down too, and what its latents do and what is certified of
+    them as JSON and in words."""
+    from noumena.estimators import EncDiff
     from noumena.report.albums import album, album_chapter, save_album
     from noumena.report.chapters import UNCERTIFIED, training_chapter
 
     found = album(model, shape)
     files = save_album(found, out)
-    chapters = album_chapter(found), training_chapter(model)
     facts = {**found.to_dict(), "pictures": [file.name for file in files], "certificate": None}
     lines = [f"  {name}: {100 * moved:.1f} %" for name, moved in facts["moves"].items()]
-    words = "\n".join(["How much each latent moves the picture, of full light:", *lines, "", UNCERTIFIED])
-    return chapters, json.dumps(facts, indent=1, ensure_ascii=False), words
+    if isinstance(model, EncDiff):
+        chapters, trusted = (training_chapter(model),), UNCERTIFIED
+    else:
+        chapters, text, trusted = _certified(model, out)
+        facts["certificate"] = {k: v for k, v in json.loads(text).items() if k not in ("observed", "support")}
+    words = "\n".join(["How much each latent moves the picture, of full light:", *lines, "", trusted])
+    return (album_chapter(found), *chapters), json.dumps(facts, indent=1, ensure_ascii=False), words

@@ -7,9 +7,9 @@ of each, and a U-Net that attends to the tokens predicts the noise in ``h_t = α
 
 ``decode`` is the deterministic sampler (DDIM) from one fixed noise, then the first stage's decoder: a map ``z ↦ x``
 like that of any other estimator. What it takes for clean is kept, channel by channel, between the least and the largest
-entry of the training maps: at the noisiest times a small error of ``ε̂`` is a 38 times larger one of the map. **The penalty** acts on the map ``z ↦ ĥ = (h_t − σ_t ε̂(h_t, t, z)) / α_t``, what one
-step of denoising says of the picture, at the ``h_t`` and ``t`` of the row itself; its Jacobian has a row for every
-entry of ``h`` and a column for every scalar.
+entry of the training maps: at the noisiest times a small error of ``ε̂`` is a 38 times larger one of the map. **The
+penalty** acts on ``z ↦ ĥ = (h_t − σ_t ε̂(h_t, t, z)) / α_t``, what one step of denoising says of the picture, at the
+``h_t`` and ``t`` of the row itself; its Jacobian has a row for every entry of ``h`` and a column for every scalar.
 
 References: *Diffusion model with cross attention as an inductive bias for disentanglement* (EncDiff); *High-resolution
 image synthesis with latent diffusion models*, whose "linear" schedule is linear in ``√β``; *Denoising diffusion

@@ -288,7 +288,7 @@ class DisCo(Estimator):
         given = f"{builder.style} and {self.n_latents} latents"
         checks.require(fits, "The generator's styles must be at least as many as the latents.", given)
         generator = builder(self.noise, n_observed)  # first, so that no other setting moves its weights
-        how = CONTRASTOR | {"widths": fitting(CONTRASTOR["widths"], builder.size)}
+        how: dict[str, Any] = CONTRASTOR | {"widths": fitting(CONTRASTOR["widths"], builder.size)}
         encoder = ConvEncoder(builder.channels, builder.size, **how) if self.encoder is None else self.encoder
         decoder = Directions(generator, self.n_latents)
         objective = DisCoObjective(

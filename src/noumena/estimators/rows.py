@@ -126,8 +126,7 @@ def bytes_of(x: Any) -> np.ndarray | None:
     (dtype('uint8'), None)
     """
     array = x.detach().cpu().numpy() if isinstance(x, Tensor) and x.dtype == torch.uint8 else x
-    table = isinstance(array, np.ndarray) and array.dtype == np.uint8 and array.ndim == 2
-    if not table or len(array) == 0:
+    if not (isinstance(array, np.ndarray) and array.dtype == np.uint8 and array.ndim == 2 and len(array) > 0):
         return None
     return np.ascontiguousarray(array) if min(array.strides) < 0 else array
 

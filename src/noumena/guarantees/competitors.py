@@ -23,7 +23,7 @@ Nothing is listed before it is asked for: a large structure pays only for the la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from typing import Any
@@ -39,6 +39,7 @@ MOST_KINDS = 256
 """They are searched up to this many observations with different latents."""
 TRIED = 2**16
 """Observations are tried in the place of a latent, on a decoder, for so many entries of all that it decodes then."""
+Met = set[int] | frozenset[int]
 Triangles = Callable[[int], tuple[tuple[int, ...], int]]
 """The chain from an observation on, and the dependencies of its triangular competitor."""
 
@@ -96,7 +97,7 @@ class Rivals:
             if len(met) == self.structure.n_latents - 1:
                 return
 
-    def _of(self, t: int, met: Set[int]) -> Iterator[Competitor]:
+    def _of(self, t: int, met: Met) -> Iterator[Competitor]:
         """Competitors of ``t`` that carry a latent not ``met`` when their turn comes."""
         S = self.structure
         if self.fitted and not self.independent and S.n_observed == S.n_latents:
@@ -119,7 +120,7 @@ class Rivals:
         return (c for t in range(self.structure.n_latents) for c in self.of(t))
 
 
-def _shears(S: Structure, t: int, met: Set[int]) -> Iterator[Competitor]:
+def _shears(S: Structure, t: int, met: Met) -> Iterator[Competitor]:
     for r in S.closure(t):
         if r != t:
             zt, zr = S.latent[t], S.latent[r]
@@ -130,7 +131,7 @@ def _shears(S: Structure, t: int, met: Set[int]) -> Iterator[Competitor]:
             yield Competitor("shear", t, (r,), 0, sentence, "nothing further")
 
 
-def _substitutions(S: Structure, t: int, met: Set[int]) -> Iterator[Competitor]:
+def _substitutions(S: Structure, t: int, met: Met) -> Iterator[Competitor]:
     rows, changes = substitutable(S, t)
     for i, change in zip(rows.tolist(), changes.tolist(), strict=True):
         others = tuple(r for r in S.latents_of(i) if r != t)
@@ -166,7 +167,7 @@ def _substitution(S: Structure, i: int, t: int, others: tuple[int, ...], change:
     return Competitor("substitution", t, others, change, sentence, f"{x} is invertible in {z}", (i,))
 
 
-def _observations(S: Structure, t: int, met: Set[int]) -> Iterator[Competitor]:
+def _observations(S: Structure, t: int, met: Met) -> Iterator[Competitor]:
     """``ẑ = x``: latent ``t`` carries whatever all observations that can stand for it carry."""
     if S.n_observed != S.n_latents or len(S) == S.n_observed:
         return
@@ -199,7 +200,7 @@ def _square(S: Structure, t: int) -> Iterator[Competitor]:
     yield Competitor("observations", t, others, S.n_observed - len(S), sentence, "g is invertible", found)
 
 
-def _rotations(S: Structure, t: int, met: Set[int]) -> Iterator[Competitor]:
+def _rotations(S: Structure, t: int, met: Met) -> Iterator[Competitor]:
     block = [r for r in S.closure(t) if t in S.closure(r)]
     if len(block) < 2:
         return
@@ -216,7 +217,7 @@ def _rotations(S: Structure, t: int, met: Set[int]) -> Iterator[Competitor]:
         yield Competitor("rotation", t, (r,), 0, sentence, "the latents are independent")
 
 
-def _triangular(S: Structure, t: int, met: Set[int], *, triangles: Triangles) -> Iterator[Competitor]:
+def _triangular(S: Structure, t: int, met: Met, *, triangles: Triangles) -> Iterator[Competitor]:
     for i in S.rows_of(t).tolist() if searches_triangles(S) else ():
         others = tuple(r for r in S.latents_of(i) if r != t)
         if met.issuperset(others):

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from noumena import checks
+from noumena.checks import InputError
 from noumena.derivatives import columns, jacobian
 from noumena.estimators import Estimator
 from noumena.guarantees import premises
@@ -84,10 +85,9 @@ def _require_derivatives(decoder: Callable, points: Tensor) -> None:
     checks.require(points.ndim == 2, "at must have two axes, (batch, latent).", f"shape {tuple(points.shape)}")
     checks.require(len(points) >= 2, "A decoder must be given two latent points or more.", f"{len(points)}")
     checks.require(bool(torch.isfinite(points).all()), "Latent points must be finite.", "NaN or inf")
-    outcome(lambda: jacobian(decoder, points[:2].detach()), tuple(points.shape))
+    few = _asked(decoder, points.detach())
+    J = outcome(lambda: jacobian(decoder, few), tuple(few.shape))
     x = outcome(lambda: decoder(points.detach()), tuple(points.shape)).detach()
-    few = points[: within(len(points), x.shape[1], points.shape[1], entries=ASKED)].detach()
-    J = outcome(lambda: _jacobian(decoder, few, x.shape[1]), tuple(few.shape))
     finite = bool(torch.isfinite(x).all() and torch.isfinite(J).all())
     checks.require(finite, "A decoder must have finite observations and derivatives.", "NaN or inf at these points")
     flat = bool(((J == 0).all(dim=2).all(dim=0) & (x[: len(few)] != x[:1]).any(dim=0)).any())
@@ -96,6 +96,17 @@ def _require_derivatives(decoder: Callable, points: Tensor) -> None:
         "A decoder must be differentiable.",
         "an output that changes while its derivatives are zero, as after detach() or rounding",
     )
+
+
+def _asked(decoder: Callable, points: Tensor) -> Tensor:
+    """The points at which a decoder's derivatives are checked, of a wide one the first few; what is wrong with a
+    decoder is said there."""
+    try:
+        x = outcome(lambda: decoder(points), tuple(points.shape))
+    except InputError:
+        return points
+    observed = x.shape[1] if isinstance(x, Tensor) and x.ndim == 2 and x.numel() else 1
+    return points[: within(len(points), observed, points.shape[1], entries=ASKED)]
 
 
 def _world(world: World) -> Read:
@@ -119,8 +130,9 @@ def _fitted(model: Estimator, threshold: float | None) -> Read:
     check_is_fitted(model)
     structure = model.structure_of(model.best_, threshold=threshold)
     points = model.points_of(model.best_)
-    error = float(model.terms_["reconstruction"][model.best_]) / model.n_features_in_
-    explained = premises.explained(1 - error if model.standardise else None)
+    error = model.terms_.get("reconstruction")  # a model of noise or of directions has none
+    r2 = None if error is None else 1 - float(error[model.best_]) / model.n_features_in_
+    explained = premises.explained(r2 if model.standardise else None)
     return _decoder(model.decoder_, points, structure, (explained, premises.found_twice(model)))
 
 

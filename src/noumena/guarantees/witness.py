@@ -215,13 +215,16 @@ _CHANGES: dict[str, Callable[[Competitor, Model], Change]] = {
 def dependence(z: np.ndarray) -> float:
     """How dependent the most dependent pair of columns is: Cramér's V of equally filled bins, corrected for chance.
 
-    Zero for independent columns (up to sampling), one for columns that are functions of each other.
+    Zero for independent columns (up to sampling), one for columns that are functions of each other, and one where there
+    are too few rows to fill the bins.
 
     >>> v = np.linspace(0, 1, 600)
     >>> round(dependence(np.stack([v, v], axis=1)), 3)
     1.0
     """
     n, d = z.shape
+    if n <= BINS:
+        return 1.0
     bins = (z.argsort(axis=0).argsort(axis=0) * BINS) // n
     worst = 0.0
     for a in range(d):

@@ -52,9 +52,8 @@ def dependency_log(J: Float[Tensor, "batch observed latent"], scale: float | Ten
     >>> float(dependency_log(torch.eye(3)[None], 0.1).round(decimals=4))
     3.0
     """
-    return (J.abs() / scale).log1p().sum(dim=(-2, -1)).mean() / (
-        log1p(1 / scale) if isinstance(scale, float) else (1 / scale).log1p()
-    )
+    unit = (1 / scale).log1p() if isinstance(scale, Tensor) else log1p(1 / scale)
+    return (J.abs() / scale).log1p().sum(dim=(-2, -1)).mean() / unit
 
 
 def dependency_clipped(J: Float[Tensor, "batch observed latent"], scale: float | Tensor) -> Float[Tensor, ""]:

@@ -14,10 +14,15 @@ from noumena.report import plots
 from noumena.report.clouds import witness_clouds
 from noumena.report.orders import hasse, upset
 from noumena.report.page import Chapter, Figure, Table, Verdict
+from noumena.structure import Structure
 from noumena.worlds import structured
 
 MOST_ROWS = 60
 """Latents and observations that are drawn or listed one by one."""
+MOST_SEEN = 2**15
+"""Entries, observed × latents, of a decoder whose competitor is built to be seen."""
+MOST_KINDS = 12
+"""Sets of latents by which the observations of a wide structure are counted."""
 MOST_EXAMPLE = 30
 """A bare structure up to this size gets a world, for its competitor to be seen on."""
 SEEN = 400
@@ -53,6 +58,7 @@ def certificate_tables(certificate: Certificate) -> tuple[Table, ...]:
     flips = (flips_table(certificate),) if certificate.flips else ()
     return (
         latents_table(certificate),
+        *(() if fits(certificate) else (kinds_table(certificate),)),
         hypotheses_table(certificate),
         theorems_table(certificate),
         paper_table(certificate),
@@ -78,7 +84,9 @@ def verdict_of(certificate: Certificate) -> Verdict:
     """The certificate's conclusion as a callout."""
     reasons = {v.reason: None for v in (certificate.verdict(t) for t in shown(certificate))}
     rests = f"This rests on: {'; '.join(certificate.rests_on)}."
-    return Verdict(certificate.answer, certificate.headline, (*(f"{_capital(r)}." for r in list(reasons)[:4]), rests))
+    left = (f"Not searched: {'; '.join(certificate.not_searched)}.",) if certificate.not_searched else ()
+    why = (f"{_capital(r)}." for r in list(reasons)[:4])
+    return Verdict(certificate.answer, certificate.headline, (*why, rests, *left))
 
 
 def structure_figure(certificate: Certificate) -> Figure:
@@ -121,7 +129,7 @@ def witness_figure(certificate: Certificate) -> Figure | None:
     drawn_from = "" if certificate.model is not None else " It is drawn on a world made with this structure."
     certificate = certificate if certificate.model is not None else _example(certificate)
     S, model = certificate.structure, certificate.model
-    if model is None:
+    if model is None or S.n_observed * S.n_latents > MOST_SEEN:
         return None
     for t in shown(certificate):
         rival = certificate.verdict(t).competitor
@@ -179,6 +187,29 @@ def latents_table(certificate: Certificate) -> Table:
         note="The closure is the paper's reading of the structure: the latents that act wherever this one acts. It "
         "says what may be entangled if the other model has the same structure, which is assumed there and not checked.",
     )
+
+
+def kinds_table(certificate: Certificate) -> Table:
+    """How many observations depend on which latents, the most frequent sets first, where there are too many to draw."""
+    S = certificate.structure
+    often = sorted(S.kinds, key=lambda rows: (-len(rows), rows))[:MOST_KINDS]
+    rows = tuple((len(rows), _set(S, S.latents_of(rows[0])), _some(S, rows)) for rows in often)
+    rest = S.n_observed - sum(len(rows) for rows in often)
+    more = f" {len(S.kinds) - len(often)} further sets have {rest} observations together." if rest else ""
+    note = f"Observations with the same latents count as one here: {S.n_observed} have {len(S.kinds)} sets.{more}"
+    return Table("Which latents observations depend on", ("observations", "latents", "such as"), rows, note=note)
+
+
+def _set(S: Structure, latents: list[int]) -> str:
+    """Some latents by name, or all but a few."""
+    without = [S.latent[t] for t in sorted(set(range(S.n_latents)) - set(latents))]
+    if len(latents) > len(without):
+        return "all" if not without else f"all but {listed(without)}"
+    return listed([S.latent[t] for t in latents]) or "none"
+
+
+def _some(S: Structure, rows: tuple[int, ...]) -> str:
+    return listed([S.observed[i] for i in rows[:3]]) + ("" if len(rows) <= 3 else ", …")
 
 
 def hypotheses_table(certificate: Certificate) -> Table:

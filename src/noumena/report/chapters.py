@@ -11,26 +11,32 @@ from noumena.report import plots
 from noumena.report.certificates import certificate_figures, certificate_tables, structure_figure, verdict_of
 from noumena.report.page import Chapter, Figure, Table
 
+MOST_DRAWN = 500
+"""Observations of a learned structure that is drawn entry by entry."""
 UNCERTIFIED = (
-    "No certificate is read off pixels here: it would count dependencies pixel by pixel, of which there are too many "
-    "to weigh all exchanges. Nothing here says that a latent is identified."
+    "No certificate is read off a decoder that samples: every derivative costs a whole sampling. Nothing here says "
+    "that a latent is identified; certify(model) takes its time."
 )
 
 
 def model_chapter(model: Estimator, certificate: Certificate) -> Chapter:
-    """One fitted model: its structure, its certificate, its training over seeds; no truth needed."""
+    """One fitted model: its structure, its certificate, its training over seeds; no truth needed.
+
+    A structure of too many observations to be drawn entry by entry is counted by its sets of latents.
+    """
+    drawn = (structure_figure(certificate),) if certificate.structure.n_observed <= MOST_DRAWN else ()
     return Chapter(
         title=_title(model),
         lead=_lead(model),
         verdict=verdict_of(certificate),
-        figures=(structure_figure(certificate), *certificate_figures(certificate), *training_figures(model)),
+        figures=(*drawn, *certificate_figures(certificate), *training_figures(model)),
         tables=(*certificate_tables(certificate), seeds_table(model)),
         details=str(certificate),
     )
 
 
 def training_chapter(model: Estimator) -> Chapter:
-    """One fitted model of pictures: its training over seeds alone."""
+    """One fitted model without a certificate: its training over seeds alone."""
     lead = f"{_lead(model)} {UNCERTIFIED}"
     return Chapter(_title(model), lead, figures=training_figures(model), tables=(seeds_table(model),))
 

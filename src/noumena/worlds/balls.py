@@ -27,6 +27,7 @@ from torch import Tensor
 
 from noumena import checks, seeds
 from noumena.checks import InputError
+from noumena.worlds.rooms import check_device
 from noumena.worlds.world import Sample
 
 RADIUS, SPREAD, APART = 0.1, 0.1, 0.2
@@ -147,6 +148,7 @@ class Balls:
         return np.where(masks, z, self.means), masks
 
     def _rendered(self, positions: np.ndarray) -> Tensor:
+        check_device(self.device)
         given = torch.as_tensor(positions, dtype=torch.float32, device=self.device)
         places = given.unflatten(1, (self.n_balls, 2))
         chosen = [COLOURS[(self.colours + k) % len(COLOURS)] for k in range(self.n_balls)]

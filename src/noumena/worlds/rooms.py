@@ -20,6 +20,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from noumena import checks, seeds
+from noumena.checks import InputError
 from noumena.worlds.world import Sample
 
 NAMES = ("floor hue", "wall hue", "object hue", "scale", "shape", "orientation")
@@ -125,6 +126,7 @@ class Rooms:
 
     def _rendered(self, places: np.ndarray) -> Tensor:
         """Pieces of one shape each, put back in order."""
+        check_device(self.device)
         out = torch.empty(len(places), 3, self.size, self.size, dtype=torch.uint8, device=self.device)
         given = torch.as_tensor(places, dtype=torch.float32, device=self.device)
         most = max(1, PIECE.get(torch.device(self.device).type, 64) * 4096 // self.size**2)
@@ -134,6 +136,14 @@ class Rooms:
                 rows = torch.as_tensor(chosen[start : start + most], device=self.device)
                 out[rows] = _picture(given[rows], shape, self.size)
         return out
+
+
+def check_device(name: str) -> None:
+    """Refuse a device that this machine does not have."""
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"device must be a torch device of this machine. Got {name!r}.") from error
 
 
 def _picture(places: Tensor, shape: int, size: int) -> Tensor:
