@@ -139,6 +139,11 @@ def test_the_discriminator_moves_at_its_own_pace():
     assert not torch.allclose(swapped, objective(x, draws, 1.0)[0])
 
 
+def test_a_bound_on_a_loss_that_an_opponent_estimates_is_refused():
+    with pytest.raises(nm.InputError, match="within must be None where an opponent"):
+        model(penalty=nm.DependencySparsity(), training=nm.Training(within=0.1)).fit(correlated())
+
+
 @pytest.mark.parametrize("gamma", [-1.0, np.nan, np.inf])
 def test_an_impossible_price_is_refused(gamma):
     with pytest.raises(nm.InputError, match="gamma must be"):

@@ -23,7 +23,6 @@ cycle of the learning rate in place of a constant one after 10 000 steps of warm
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from math import inf, isqrt
 from typing import Any
@@ -379,19 +378,13 @@ class EncDiff(Estimator):
         for decoder, seed in zip(decoders, self.seeds_, strict=True):
             decoder.autoencoder.settle_codes(rows.train[:AT_ONCE], seeds.generator(seed, "codes"))
         stages: list[Any] = [VectorObjective(decoder.autoencoder) for decoder in decoders]
-        own = Rows(rows.train, rows.held_out, self._first_fingerprint(rows, training))
+        own = rows.marked(self.autoencoder, self.standardise, self.seeds_, training.consequential())
         fitted = train(stages, self.seeds_, own, training)
         if fitted.interrupted:
             raise KeyboardInterrupt
         self.first_objectives_ = fitted.objectives.tolist()
         for decoder in decoders:
             decoder.settle(rows.whole)
-
-    def _first_fingerprint(self, rows: Rows, training: Training) -> str:
-        """Of what the first stage depends on: its own settings, the seeds, and the data by a few of them."""
-        some = torch.cat([rows.train[:AT_ONCE], rows.held_out[:AT_ONCE]]).cpu()
-        facts = (self.autoencoder, training.consequential(), self.seeds_, len(rows.train), len(rows.held_out))
-        return hashlib.sha256(repr(facts).encode() + some.numpy().tobytes()).hexdigest()
 
     def structure_of(self, k: int, *, threshold: float | None = None) -> Structure:
         """The structure of the k-th model, read off at a few of its points; every one costs a sampling per scalar."""

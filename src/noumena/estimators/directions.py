@@ -29,7 +29,7 @@ full size. As there, negatives train neither network.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isqrt
 from typing import Any
 
@@ -199,13 +199,6 @@ class DisCoObjective(Codec):
 # ---- the estimator ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class StagedRows(Rows):
-    """Rows with a fingerprint of the data and the generators alone, which several fits may share."""
-
-    first: str = ""
-
-
 class DisCo(Estimator):
     """Directions of a generator's styles, told apart by a representation of images; for images only.
 
@@ -298,14 +291,6 @@ class DisCo(Estimator):
         objective.on_latents, objective.on_decoder = split(self.penalty)
         return objective
 
-    def _rows(self, array: Any, training: Training, device: torch.device, beside: Any = None) -> Any:
-        rows, mean, scale = super()._rows(array, training, device, beside)
-        names = ("generator", "discriminator", "noise", "r1", "standardise")
-        alone = DisCo(**{name: getattr(self, name) for name in names})
-        alone.seeds_ = self.seeds_
-        mark = alone._fingerprint(array, self._first(training), beside)
-        return StagedRows(rows.train, rows.held_out, rows.fingerprint, mark), mean, scale
-
     def _first(self, training: Training) -> Training:
         """How generators are trained: on the same rows and device, with a checkpoint of their own."""
         plan = self.generator_training
@@ -322,7 +307,8 @@ class DisCo(Estimator):
     def _begin(self, models: list[Any], rows: Any, training: Training) -> None:
         """The first stage: generators, trained against discriminators that are of no use after."""
         games = [self._game(model, seed) for model, seed in zip(models, self.seeds_, strict=True)]
-        fitted = train(games, self.seeds_, replace(rows, fingerprint=rows.first), training)
+        parts = [getattr(self, name) for name in ("generator", "discriminator", "noise", "r1", "standardise")]
+        fitted = train(games, self.seeds_, rows.marked(*parts, self.seeds_, training.consequential()), training)
         if fitted.interrupted:
             raise KeyboardInterrupt
         for model, seed in zip(models, self.seeds_, strict=True):

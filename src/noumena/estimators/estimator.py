@@ -28,10 +28,11 @@ from noumena.estimators.rows import (
     Lazy,
     Rows,
     are_pictures,
+    as_tensor,
     bytes_of,
     check_pictures,
+    digest,
     moments,
-    signature,
     stretches,
 )
 from noumena.estimators.training import Objective, Training, train
@@ -260,7 +261,8 @@ class Estimator(Transformer):
         n, dtype = len(array), getattr(torch, training.dtype)
         order = torch.randperm(n, generator=seeds.generator(0, "held-out rows", n))
         n_held_out = min(n - 1, max(1, round(training.held_out * n))) if training.held_out > 0 else 0
-        fingerprint = self._fingerprint(array, training, beside)
+        data = digest(array, beside)
+        fingerprint = self._fingerprint(data, training)
         kept, held = order[n_held_out:], order[:n_held_out] if n_held_out else order
         if are_pictures(array) or (array.dtype == np.uint8 and beside is None):
             mean, scale = self._units(array, kept)
@@ -268,7 +270,7 @@ class Estimator(Transformer):
             train_rows, held_out = (
                 _pixels(array, places, mean.to(device), scale.to(device)) for places in (kept, held)
             )
-            return Rows(train_rows, held_out, fingerprint), mean, scale
+            return Rows(train_rows, held_out, fingerprint, data), mean, scale
         x = torch.as_tensor(array, dtype=dtype)
         mean = x[kept].mean(dim=0) if self.standardise else x.new_zeros(x.shape[1])
         spread = x[kept].std(dim=0, correction=0) if self.standardise else x.new_ones(x.shape[1])
@@ -277,7 +279,7 @@ class Estimator(Transformer):
         if beside is not None:
             standard = torch.cat([standard, torch.as_tensor(beside).to(standard)], dim=1)
         standard = standard.to(device)
-        return Rows(standard[kept], standard[held], fingerprint), mean, scale
+        return Rows(standard[kept], standard[held], fingerprint, data), mean, scale
 
     def _units(self, array: Any, kept: Tensor) -> tuple[np.ndarray, np.ndarray]:
         """Mean and scale of bytes: their own, or zero and 255."""
@@ -291,14 +293,11 @@ class Estimator(Transformer):
         with seeds.global_torch(seed, "initial weights"):
             return self._build(n_observed, mean.clone(), scale.clone())
 
-    def _fingerprint(self, array: Any, training: Training, beside: np.ndarray | None) -> str:
+    def _fingerprint(self, data: str, training: Training) -> str:
         described = {k: getattr(v, "__qualname__", repr(v)) for k, v in self.get_params(deep=False).items()}
         settings = {k: v for k, v in described.items() if k not in ("training", "random_state")}
-        facts = [type(self).__name__, settings, repr(training.consequential()), self.seeds_, array.shape]
-        digest = hashlib.sha256(json.dumps(facts).encode())
-        digest.update(signature(array) if are_pictures(array) else np.ascontiguousarray(array).data)
-        digest.update(b"" if beside is None else np.ascontiguousarray(beside).data)
-        return digest.hexdigest()
+        facts = [type(self).__name__, settings, repr(training.consequential()), self.seeds_, data]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
     def _through(self, x: Any, verb: str, k: int) -> Any:
         rows, model = self._given(x, "z" if verb == "decode" else "x", k)
@@ -330,7 +329,7 @@ class Estimator(Transformer):
             array = checks.table(x, name)
             if name == "x":
                 self._compare_columns(x, array, reset=False)
-            rows = torch.as_tensor(array)
+            rows = as_tensor(array)
         columns = self.n_features_in_ if name == "x" else self._n_features_out
         checks.require(rows.shape[1] == columns, f"{name} must have {columns} columns.", f"{rows.shape[1]}")
         model = self.models_[k]
@@ -350,7 +349,7 @@ def _floats(rows: Any, some: slice, like: Tensor) -> Tensor:
     if are_pictures(rows):
         return torch.as_tensor(rows.pictures(np.arange(some.start, some.stop)), device=like.device).to(like)
     if isinstance(rows, np.ndarray):
-        return torch.tensor(rows[some], device=like.device).to(like)
+        return as_tensor(rows[some]).to(like)
     return rows[some].to(like.device)
 
 

@@ -137,6 +137,9 @@ class FactorVAE(VAE):
     def _check(self) -> None:
         super()._check()
         checks.number(self.gamma, "gamma", minimum=0)
+        within = None if self.training is None else self.training.within
+        must = "within must be None where an opponent estimates a part of the loss."
+        checks.require(within is None, must, repr(within))
 
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         encoder = network(self.encoder, "encoder", n_observed, 2 * self.n_latents)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Protocol, runtime_checkable
 
@@ -45,11 +45,17 @@ class Pictures(Protocol):
 
 @dataclass(frozen=True)
 class Rows:
-    """Data for a fit: rows to train on, rows held out, and a fingerprint of settings and data."""
+    """Data for a fit: rows to train on, rows held out, a fingerprint of settings and data, one of the data alone."""
 
     train: Any
     held_out: Any
     fingerprint: str
+    data: str = ""
+
+    def marked(self, *facts: Any) -> Rows:
+        """The same rows with a fingerprint of these facts and the data, for a stage that several fits may share."""
+        described = [getattr(fact, "__qualname__", repr(fact)) for fact in facts]
+        return replace(self, fingerprint=hashlib.sha256(f"{described} {self.data}".encode()).hexdigest())
 
     @property
     def whole(self) -> Tensor:
@@ -170,6 +176,18 @@ def signature(source: Pictures) -> bytes:
     places = np.linspace(0, len(source) - 1, SIGNED_BY).astype(np.int64)
     some = as_tensor(source.pictures(places)).cpu().numpy()
     return hashlib.sha256(f"{source} {len(source)} {source.shape}".encode() + some.tobytes()).digest()
+
+
+def digest(array: Any, beside: np.ndarray | None = None) -> str:
+    """A fingerprint of observations and of what stands beside them; of pictures by a few of them.
+
+    >>> digest(np.zeros((2, 1))) == digest(np.zeros((2, 1))), digest(np.zeros((2, 1))) == digest(np.zeros((1, 2)))
+    (True, False)
+    """
+    found = hashlib.sha256(str(array.shape).encode())
+    found.update(signature(array) if are_pictures(array) else np.ascontiguousarray(array).data)
+    found.update(b"" if beside is None else np.ascontiguousarray(beside).data)
+    return found.hexdigest()
 
 
 def check_pictures(source: Pictures) -> None:

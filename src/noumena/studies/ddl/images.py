@@ -303,7 +303,7 @@ def command(study: Any, arguments: list[str] | None = None) -> None:
     for data in FILES:
         parser.add_argument(f"--{data.lower()}", help=f"the file of {data}; by default the variable {FILES[data]}")
     parser.add_argument("--data", nargs="+", choices=DATA, default=DATA, help="data sets to run")
-    parser.add_argument("--methods", nargs="+", default=None, help="methods to run; all by default")
+    parser.add_argument("--methods", nargs="+", choices=(*METHODS, *BASELINES), help="methods to run; all by default")
     parser.add_argument("--device", default="auto", help="a torch device")
     parser.add_argument("--codes", type=Path, default=Path("runs/ddl-images"), help="folder of trained codes")
     parser.add_argument("--train-only", action="store_true", help="keep codes and score nothing")
