@@ -25,5 +25,6 @@ balls = Balls(4, images=2000)
 still = np.flatnonzero(~balls.masks.reshape(-1, 4, 2).any(axis=2).all(axis=1))[:8]
 moving = np.flatnonzero(balls.masks.all(axis=1))[:8]
 png.save(sheet(np.asarray(balls.pictures(np.r_[moving, still])), balls.shape, 8), out / "balls.png")
-print(f"{len(rooms)} rooms by {', '.join(rooms.names)}; {len(still)} of 8 balls' pictures have one at its mean")
+print(f"{len(rooms)} rooms by {', '.join(rooms.names)}")
+print(f"{len(balls)} pictures of balls, of which {balls.masks.all(axis=1).mean():.0%} have all four moving")
 print(f"The pictures are {out / 'rooms.png'} and {out / 'balls.png'}")

@@ -55,7 +55,7 @@ def mistaken(together: Float[Tensor, " batch"], apart: Float[Tensor, " batch"]) 
     """The discriminator's cross-entropy in nats, by its log-odds on latents that belong together and on permuted ones;
     ``log 2`` where it cannot tell, near zero where it is right.
 
-    >>> mistaken(torch.zeros(3), torch.zeros(3)), mistaken(torch.full((1,), 99.0), torch.full((1,), -99.0))
+    >>> mistaken(torch.zeros(3), torch.zeros(3)), mistaken(torch.full((1,), 999.0), torch.full((1,), -999.0))
     (tensor(0.6931), tensor(0.))
     """
     return 0.5 * (softplus(-together).mean() + softplus(apart).mean())
