@@ -102,7 +102,8 @@ def test_dead_features_are_dropped_and_too_few_are_refused() -> None:
 def test_a_cell_has_a_row_for_every_method_and_keeps_places_and_codes(tmp_path) -> None:
     rows = study.cell(2, "ball", 3, plan=TINY, codes=tmp_path)
     assert [row["method"] for row in rows] == list(study.ARMS)
-    kept = np.load(tmp_path / "2-ball-3.npz")
+    with np.load(tmp_path / "2-ball-3.npz") as file:
+        kept = dict(file)
     world = Balls(2, 8, 180, seed=3)
     assert np.array_equal(kept["z"], world.z[120:])
     assert np.array_equal(kept["masks"], world.masks[120:])

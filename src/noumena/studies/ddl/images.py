@@ -223,8 +223,8 @@ def trained(
     """Train the models of a cell and keep the codes of held-out images; a cell that was trained before is read."""
     file = None if folder is None else folder / f"{data}-{method}-{bias}-{weight:g}-{size}-{share:g}.npz"
     if file is not None and file.exists():
-        kept = np.load(file, allow_pickle=False)
-        return Codes(kept["codes"], {key: kept[key].tolist() for key in kept.files if key != "codes"})
+        with np.load(file, allow_pickle=False) as kept:
+            return Codes(kept["codes"], {key: kept[key].tolist() for key in kept.files if key != "codes"})
     place = Training(device=device).torch_device()
     images = split(data, size=size, files=files, device=str(place))
     first = None if folder is None else folder / "stages" / f"{data}-{method}-{size}-{share:g}.safetensors"
