@@ -34,7 +34,7 @@ class AutoencoderObjective(Codec):
         if self.normalise:
             h = self.encoder(x)
             self.centre.copy_(h.mean(dim=0))
-            self.spread.copy_(_spread(h))
+            self.spread.copy_(spread_of(h))
 
     def draws(self, rows: int, generator: torch.Generator) -> dict[str, Tensor]:
         """The penalty's own draws."""
@@ -43,7 +43,7 @@ class AutoencoderObjective(Codec):
     def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss and terms on a batch of standardised observations."""
         h = self.encoder(x)
-        z = (h - h.mean(dim=0)) / _spread(h) if self.normalise else h
+        z = (h - h.mean(dim=0)) / spread_of(h) if self.normalise else h
         reconstruction = (self.decoder(z) - x).square().sum(dim=-1).mean()
         if self.penalty is None:
             return reconstruction, {"reconstruction": reconstruction}
@@ -51,7 +51,8 @@ class AutoencoderObjective(Codec):
         return reconstruction + penalty, {"reconstruction": reconstruction, "penalty": penalty}
 
 
-def _spread(h: Tensor) -> Tensor:
+def spread_of(h: Tensor) -> Tensor:
+    """The standard deviation of every latent over a batch, kept off zero."""
     return (h.var(dim=0, correction=0) + 1e-8).sqrt()
 
 

@@ -33,6 +33,7 @@ from torch import Tensor, nn
 
 from noumena import checks, seeds
 from noumena.derivatives import Map
+from noumena.estimators.autoencoder import AutoencoderObjective, spread_of
 from noumena.estimators.estimator import Builder, Codec, Estimator, need_scale, network
 from noumena.estimators.rows import Rows
 from noumena.estimators.training import Training, train
@@ -191,31 +192,18 @@ class Denoiser(nn.Module):
                 kept.copy_(value.expand(1, *each.shape[1:]).flatten())
 
 
-class DiffusionObjective(Codec):
+class DiffusionObjective(AutoencoderObjective):
     """``‖ε − ε̂(h_t, t, z)‖₁`` plus the penalty; scalars are standardised over the batch on request."""
 
-    centre: Tensor
-    spread: Tensor
     decoder: Denoiser
     fixed = ("decoder.autoencoder.",)
-
-    def __init__(self, encoder: nn.Module, decoder: Denoiser, mean: Tensor, scale: Tensor, *, n_latents: int):
-        super().__init__(encoder, decoder, mean, scale)
-        self.penalty: Penalty | None = None
-        self.normalise = True
-        self.register_buffer("centre", torch.zeros(n_latents))
-        self.register_buffer("spread", torch.ones(n_latents))
-
-    def code(self, x: Tensor) -> Tensor:
-        """Scalars of standardised observations, by the statistics fixed after training."""
-        return (self.encoder(x) - self.centre) / self.spread
 
     def settle(self, x: Tensor) -> None:
         """Fix the scalars' mean and spread over training rows."""
         if self.normalise:
             h = torch.cat([self.encoder(part) for part in x[:SETTLED].split(AT_ONCE)])
             self.centre.copy_(h.mean(dim=0))
-            self.spread.copy_(_spread(h))
+            self.spread.copy_(spread_of(h))
 
     def draws(self, rows: int, generator: torch.Generator) -> dict[str, Tensor]:
         """Noise for the maps, uniform numbers for the time, and the penalty's own draws."""
@@ -226,7 +214,7 @@ class DiffusionObjective(Codec):
     def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss and terms on a batch of standardised observations."""
         z = self.encoder(x).to(x.dtype)
-        z = (z - z.mean(dim=0)) / _spread(z) if self.normalise else z
+        z = (z - z.mean(dim=0)) / spread_of(z) if self.normalise else z
         t = (draws["time"] * STEPS).long().clamp(max=STEPS - 1)
         h = self.decoder.alpha[t, None] * self.decoder.maps(x) + self.decoder.sigma[t, None] * draws["noise"]
         error = (self.decoder.predicted(h, t, z) - draws["noise"]).abs().sum(dim=-1).mean()
@@ -264,10 +252,6 @@ def points(term: Penalty, rows: int) -> int:
     (4, 32)
     """
     return min(getattr(term, "points", None) or rows, rows)
-
-
-def _spread(h: Tensor) -> Tensor:
-    return (h.var(dim=0, correction=0) + 1e-8).sqrt()
 
 
 # ---- the estimator ---------------------------------------------------------------------------------------------
