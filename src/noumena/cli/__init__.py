@@ -9,7 +9,7 @@ import warnings
 import typer
 
 from noumena.checks import DivergenceError, InputError
-from noumena.cli import auditing, certifying, deconfounding, learning, scoring
+from noumena.cli import auditing, certifying, deconfounding, learning, scoring, studying
 from noumena.cli.verbs import say
 
 app = typer.Typer(
@@ -31,6 +31,7 @@ for verb in (
     deconfounding.deconfound,
 ):
     app.command()(verb)
+app.add_typer(studying.study, name="study")
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -86,21 +87,46 @@ def read(path: str | Path) -> list[Row]:
     path = Path(path)
     if not path.exists():
         return []
-    with path.open(newline="") as file:
+    with path.open(newline="", encoding="utf-8") as file:
         return [{name: _value(text) for name, text in row.items()} for row in csv.DictReader(file)]
 
 
 def write(rows: Sequence[Row], path: str | Path) -> None:
     """Replace a file by these rows at once; columns are all that occur, in order of appearance."""
-    path = Path(path)
+    replaced(Path(path), as_csv(rows))
+
+
+def as_csv(rows: Sequence[Row]) -> str:
+    """Rows as the text of a table."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows({name: _text(value) for name, value in row.items()} for row in rows)
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_text(text.getvalue())
-    temporary.replace(path)
+    return text.getvalue()
+
+
+def replaced(path: Path, text: str) -> None:
+    """Write a file under another name, all the way to the disk, and rename it: the old one stays until then."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        synchronised(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def synchronised(folder: Path) -> None:
+    """Force the names in a folder to the disk."""
+    directory = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def _text(value: Any) -> str:
@@ -141,17 +167,26 @@ def matching(rows: Iterable[Row], **values: Any) -> list[Row]:
     return [r for r in rows if r.get(ERROR) is None and all(r.get(name) == value for name, value in values.items())]
 
 
+def values(rows: Iterable[Row], name: str) -> tuple[float, ...]:
+    """The numbers of a column, without those that are missing.
+
+    >>> values([{"mcc": 0.8}, {"mcc": None}, {"mcc": 1}], "mcc")
+    (0.8, 1.0)
+    """
+    return tuple(float(row[name]) for row in rows if row.get(name) is not None)
+
+
 def spread(rows: Iterable[Row], name: str) -> str:
     """Mean ± standard deviation (of the sample) of a column and the number of rows it was found in.
 
     >>> spread([{"mcc": 0.8}, {"mcc": 0.6}, {"mcc": None}], "mcc")
     '0.700 ± 0.141 (2)'
     """
-    values = np.array([row[name] for row in rows if row.get(name) is not None], dtype=float)
-    if not len(values):
+    found = values(rows, name)
+    if not found:
         return "–"
-    deviation = f" ± {values.std(ddof=1):.3f}" if len(values) > 1 else ""
-    return f"{values.mean():.3f}{deviation} ({len(values)})"
+    deviation = f" ± {np.std(found, ddof=1):.3f}" if len(found) > 1 else ""
+    return f"{np.mean(found):.3f}{deviation} ({len(found)})"
 
 
 def published(figure: tuple[float, float] | None) -> str:

@@ -1,0 +1,340 @@
+"""The engine: cells are handed to processes here or on a cluster, and come back as records one by one.
+
+- ``local``: processes of one thread each on this machine, by joblib; one worker means this process.
+- ``dask``: a Dask cluster by its address, or one of our own on this machine.
+- ``ray``: a Ray cluster by its address, or one of our own on this machine.
+
+Clusters are given single tasks and not joblib's batches: of a batch whose worker dies nobody knows which cell it was,
+and Ray's backend for joblib hands results out only when all are there.
+
+A cell that raises, runs too long or holds too much leaves a record of its error. Where a worker of this machine dies,
+the cells that were in flight, which workers note down, are computed again one by one; one that dies again is recorded.
+A cluster gives the cells of a dead worker to others. The caller writes records as they come: what is lost when the
+caller dies are the cells in flight.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import logging
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from importlib.metadata import version
+from inspect import signature
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from joblib import Parallel, delayed, parallel_config
+
+from noumena import checks, threads
+from noumena.studies.limits import Limits, watched
+from noumena.studies.rows import ERROR, Row
+from noumena.studies.store import Record
+
+ENGINES = ("local", "dask", "ray")
+SEED = "seed"
+PACKAGES = ("noumena", "torch", "numpy", "scipy", "scikit-learn")
+TRIES = 3
+"""How often a cluster gives a cell to another worker when one has died."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One cell, or several that differ in their seed alone and are computed as one program.
+
+    ``cells`` are the digests; ``parameters`` those of each; ``function`` takes the parameters of one cell, or, where
+    there are ``seeds``, all of them and the parameters that are shared, and gives rows by seed.
+    """
+
+    cells: tuple[str, ...]
+    code: str
+    parameters: tuple[Row, ...]
+    function: Callable[..., Any]
+    seeds: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """How tasks are computed: under which limits, on which devices, and what else every cell is told."""
+
+    limits: Limits = field(default_factory=Limits)
+    devices: tuple[str, ...] = ()
+    told: tuple[tuple[str, Any], ...] = ()
+    driver: int = 0
+    notes: str | None = None
+    """A folder in which a worker notes the cell that it is at."""
+
+
+def digest(function: Callable[..., Any], parameters: Row) -> str:
+    """The name of a cell: a digest of its function's name and its parameters.
+
+    >>> digest(digest, {"b": 1, "a": 0.5}) == digest(digest, {"a": 0.5, "b": 1})
+    True
+    """
+    given = sorted((name, repr(value)) for name, value in parameters.items())
+    named = f"{function.__module__}.{function.__qualname__} {given}"
+    return "c" + hashlib.sha256(named.encode()).hexdigest()[:15]  # no digest reads as a number in a table
+
+
+def records(
+    tasks: Sequence[Task],
+    *,
+    engine: str = "local",
+    workers: int = 1,
+    address: str | None = None,
+    conditions: Conditions | None = None,
+) -> Iterator[Record]:
+    """The records of all tasks, in the order in which they are finished."""
+    checks.one_of(engine, "engine", ENGINES)
+    checks.count(workers, "workers")
+    checks.require(
+        address is None or engine != "local", "An address must be that of a dask or ray engine.", f"{engine}"
+    )
+    given = conditions or Conditions()
+    given = replace(given, driver=os.getpid())
+    if engine == "local" and workers == 1:
+        for task in tasks:
+            yield from perform(task, given)
+    elif engine == "local":
+        yield from _by_processes(tasks, given, workers)
+    else:
+        with (_dask if engine == "dask" else _ray)(workers, address) as cluster:
+            yield from _by_cluster(tasks, given, cluster)
+
+
+# ---- in the worker -------------------------------------------------------------------------------------------------
+
+
+def perform(task: Task, conditions: Conditions) -> list[Record]:
+    """Compute a task where it is called: a record for each of its cells, whatever happens."""
+    start, usage, guest = time.process_time(), None, os.getpid() != conditions.driver
+    try:
+        with threads.for_work(0), _noted(task, conditions), watched(conditions.limits, may_exit=guest) as usage:
+            found = _computed(task, conditions)
+            failed = False
+    except Exception as error:  # whatever goes wrong in one cell must not stop the others
+        found = [{ERROR: f"{type(error).__name__}: {error}"} for _ in task.cells]
+        failed = True
+    seconds = round((time.process_time() - start) / len(task.cells), 2)
+    facts = {"cell seconds": seconds, "peak MB": round(usage.peak_mb) if usage else None, **_machine()}
+    return [
+        Record(cell, task.code, _rows(parameters, rows), facts, failed)
+        for cell, parameters, rows in zip(task.cells, task.parameters, found, strict=True)
+    ]
+
+
+def _computed(task: Task, conditions: Conditions) -> list[Any]:
+    known = signature(task.function).parameters
+    told = {name: value for name, value in conditions.told if name in known}
+    if "device" in known and conditions.devices:
+        told["device"] = _leased(conditions)
+    if task.seeds is None:
+        return [task.function(**task.parameters[0], **told)]
+    shared = {name: value for name, value in task.parameters[0].items() if name != SEED}
+    found = task.function(seeds=task.seeds, **shared, **told)
+    return [found[seed] for seed in task.seeds]
+
+
+@contextmanager
+def _noted(task: Task, conditions: Conditions) -> Iterator[None]:
+    if conditions.notes is None:
+        yield
+        return
+    note = Path(conditions.notes, str(os.getpid()))
+    note.write_text(task.cells[0])
+    yield
+    note.unlink()
+
+
+def _rows(parameters: Row, found: Row | list[Row]) -> list[Row]:
+    return [{**parameters, **row} for row in (found if isinstance(found, list) else [found])]
+
+
+@cache
+def _machine() -> Row:
+    """The hardware and the versions that a cell was computed with."""
+    import torch
+
+    gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
+    packages = " ".join(f"{name} {version(name).split('+')[0]}" for name in PACKAGES)
+    cores = os.cpu_count()
+    return {
+        "hardware": f"{_processor()}, {cores} cores{gpu}",
+        "versions": f"python {platform.python_version()} {packages}",
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
+    return named or platform.machine()
+
+
+_LEASES: dict[str, Any] = {}
+"""Open locks of the device that this process has taken, for as long as it lives."""
+
+
+def _leased(conditions: Conditions) -> str:
+    """A device for this process: the first that fewest other workers of the same run on this machine have taken."""
+    if "device" not in _LEASES:
+        folder = Path(tempfile.gettempdir(), f"noumena-devices-{os.getuid()}")
+        folder.mkdir(mode=0o700, exist_ok=True)
+        for turn in range(10_000):
+            device = conditions.devices[turn % len(conditions.devices)]
+            slot = hashlib.sha256(f"{conditions.driver} {turn}".encode()).hexdigest()[:16]
+            lock = (folder / slot).open("a")
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.close()
+                continue
+            _LEASES.update(device=device, lock=lock)
+            break
+    return _LEASES["device"]
+
+
+# ---- processes here ------------------------------------------------------------------------------------------------
+
+
+def _by_processes(tasks: Sequence[Task], conditions: Conditions, workers: int) -> Iterator[Record]:
+    waiting, suspects = {task.cells[0]: task for task in tasks}, list[str]()
+    with tempfile.TemporaryDirectory() as notes:
+        given = replace(conditions, notes=notes)
+        while waiting:
+            some = suspects[:1] or list(waiting)
+            try:
+                for found in _parallel((delayed(perform)(waiting[cell], given) for cell in some), workers):
+                    del waiting[found[0].cell]
+                    yield from found
+            except Exception as error:  # of the workers: what a cell raises is in its record
+                if not _died(error):
+                    raise
+                if not suspects:
+                    suspects = ["", *_in_flight(notes, waiting)]
+                else:  # it was by itself
+                    yield from _lost(waiting.pop(suspects[0]))
+            suspects = suspects[1:]
+
+
+def _in_flight(notes: str, waiting: dict[str, Task]) -> list[str]:
+    """The cells that workers were at when one of them died."""
+    files = sorted(Path(notes).iterdir())
+    cells = [file.read_text() for file in files]
+    for file in files:
+        file.unlink()
+    return [cell for cell in cells if cell in waiting]
+
+
+def _parallel(jobs: Iterator[Any], workers: int) -> Iterator[list[Record]]:
+    with parallel_config("loky", inner_max_num_threads=1):
+        found: Any = Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)
+        yield from found
+
+
+def _lost(task: Task) -> list[Record]:
+    rows = {ERROR: "WorkerLost: the process that computed the cell died, more than once"}
+    return [
+        Record(cell, task.code, _rows(parameters, rows), _machine(), failed=True)
+        for cell, parameters in zip(task.cells, task.parameters, strict=True)
+    ]
+
+
+def _died(error: Exception) -> bool:
+    """Whether an exception says that a worker is gone."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return bool(names & {"BrokenProcessPool", "TerminatedWorkerError", "KilledWorker", "WorkerCrashedError"})
+
+
+def _reached(connect: Callable[[], Any], address: str) -> Any:
+    try:
+        return connect()
+    except (OSError, ValueError, ConnectionError) as error:
+        raise checks.InputError(f"A cluster must answer at its address. Got {address!r}: {error}.") from error
+
+
+def _extra(module: str, extra: str) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise checks.InputError(
+            f"The engine {extra} must be installed: pip install 'noumena[{extra}]'. Got {error}."
+        ) from error
+
+
+# ---- clusters ------------------------------------------------------------------------------------------------------
+
+
+class Cluster(NamedTuple):
+    """How a cluster is asked: to start a task, which of some have landed, what came of one, and how many at a time."""
+
+    submit: Callable[[Task, Conditions], Any]
+    landed: Callable[[list[Any]], Sequence[Any]]
+    result: Callable[[Any], list[Record]]
+    width: int
+
+
+def _by_cluster(tasks: Sequence[Task], conditions: Conditions, cluster: Cluster) -> Iterator[Record]:
+    queue, flying = iter(tasks), {}
+    while True:
+        for task in islice(queue, cluster.width - len(flying)):
+            flying[cluster.submit(task, conditions)] = task
+        if not flying:
+            return
+        for future in cluster.landed(list(flying)):
+            task = flying.pop(future)
+            try:
+                yield from cluster.result(future)
+            except Exception as error:
+                if not _died(error):
+                    raise
+                yield from _lost(task)
+
+
+@contextmanager
+def _dask(workers: int, address: str | None) -> Iterator[Cluster]:
+    distributed = _extra("distributed", "dask")
+    with ExitStack() as stack:
+        if address is None:
+            own = {"n_workers": workers, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+            address = stack.enter_context(distributed.LocalCluster(**own, silence_logs=logging.ERROR))
+        client = stack.enter_context(_reached(partial(distributed.Client, address, timeout=10), address))
+        yield Cluster(
+            submit=partial(client.submit, perform, pure=False),
+            landed=lambda futures: list(distributed.wait(futures, return_when="FIRST_COMPLETED").done),
+            result=lambda future: future.result(),
+            width=2 * max(workers, sum(client.nthreads().values())),
+        )
+
+
+@contextmanager
+def _ray(workers: int, address: str | None) -> Iterator[Cluster]:
+    ray = _extra("ray", "ray")
+    paths = {"env_vars": {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}}
+    quiet = {"runtime_env": paths, "log_to_driver": False, "logging_level": "ERROR"}
+    if address is None:
+        ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
+    else:
+        _reached(partial(ray.init, address=address, **quiet), address)
+    try:
+        yield Cluster(
+            submit=ray.remote(num_cpus=1, max_retries=TRIES)(perform).remote,
+            landed=lambda futures: ray.wait(futures, num_returns=1)[0],
+            result=ray.get,
+            width=2 * max(workers, int(ray.cluster_resources().get("CPU", 0))),
+        )
+    finally:
+        ray.shutdown()

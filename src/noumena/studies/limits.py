@@ -1,0 +1,114 @@
+"""Limits: how long a cell may run and how much memory its process may hold, and how much it did hold.
+
+A thread watches. At a limit the cell is interrupted by ``LimitError``, which its row then carries. Where it does not
+react within ``GRACE`` seconds, being deep inside a library, a worker process ends itself; the engine finds out, tries
+the cell once more by itself, and records that its process died.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread, get_ident
+
+GRACE = 10.0
+LOOK = 0.05
+"""Seconds between two looks, at first; later every half second."""
+DIED = 77
+"""Exit code of a process that ended itself."""
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class LimitError(Exception):
+    """A cell was stopped: it ran too long or held too much memory."""
+
+
+@dataclass
+class Usage:
+    """The most memory that the process held in the meantime."""
+
+    peak_mb: float = 0.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """At most so many seconds of wall time and so many megabytes of resident memory for a cell; none by default."""
+
+    seconds: float | None = None
+    megabytes: float | None = None
+
+    def broken(self, elapsed: float, held: float) -> str | None:
+        """What is exceeded, in words.
+
+        >>> Limits(seconds=2).broken(3.0, 100), Limits(megabytes=500).broken(3.0, 100)
+        ('The cell ran for more than 2 s.', None)
+        """
+        if self.seconds is not None and elapsed > self.seconds:
+            return f"The cell ran for more than {self.seconds:g} s."
+        if self.megabytes is not None and held > self.megabytes:
+            return f"The process held more than {self.megabytes:g} MB."
+        return None
+
+
+@contextmanager
+def watched(limits: Limits, *, may_exit: bool = False) -> Iterator[Usage]:
+    """Run a block under limits; with ``may_exit`` the process ends where the block cannot be interrupted."""
+    usage, over, cell = Usage(resident_mb()), Event(), get_ident()
+    watch = Thread(target=_watch, args=(limits, usage, over, cell, may_exit), daemon=True)
+    _forget_peak()
+    watch.start()
+    try:
+        yield usage
+    finally:
+        over.set()
+        watch.join()
+        usage.peak_mb = max(usage.peak_mb, _peak_mb())
+
+
+def _watch(limits: Limits, usage: Usage, over: Event, cell: int, may_exit: bool) -> None:
+    start, told, wait = time.monotonic(), None, LOOK
+    while not over.wait(wait):
+        elapsed, held = time.monotonic() - start, resident_mb()
+        usage.peak_mb = max(usage.peak_mb, held)
+        why = limits.broken(elapsed, held)
+        if told is None and why is not None:
+            told = elapsed
+            _interrupt(cell, why)
+        elif told is not None and may_exit and elapsed - told > GRACE:
+            os._exit(DIED)
+        wait = LOOK if elapsed < 10 * LOOK else 10 * LOOK
+
+
+def _interrupt(thread: int, why: str) -> None:
+    """Raise ``LimitError`` in another thread, at its next step of Python."""
+    kind = type("LimitError", (LimitError,), {"__init__": lambda self: LimitError.__init__(self, why)})
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(kind))
+
+
+def resident_mb() -> float:
+    """Memory that this process holds now."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE / 1e6
+    except OSError:  # not a Linux machine
+        return 0.0
+
+
+def _forget_peak() -> None:
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return
+
+
+def _peak_mb() -> float:
+    """The kernel's own mark since it was last forgotten."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) * 1.024e-3 for line in status.splitlines() if line.startswith("VmHWM")), 0.0)

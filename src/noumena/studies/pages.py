@@ -1,0 +1,63 @@
+"""Pages of studies: one for each, one index for all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+from noumena.report.study_pages import index_page, study_page
+from noumena.studies import claims as verdicts
+from noumena.studies.rows import replaced, values
+from noumena.studies.study import Study
+
+
+def write_pages(studies: Sequence[Study], folder: str | Path) -> Path:
+    """Write the page of every study and the index into a folder; return the index."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for study in studies:
+        file = study.name.replace("/", "-") + ".html"
+        replaced(folder / file, page(study))
+        state = study.state()
+        lines.append(
+            {"name": study.name, "paper": paper(study), "title": study.title, "done": state.finished,
+             "cells": state.cells, "counts": verdicts.counted(study.claims()), "page": file}
+        )  # fmt: skip
+    replaced(folder / "index.html", index_page(lines))
+    return folder / "index.html"
+
+
+def page(study: Study) -> str:
+    """The page of one study."""
+    lines = [verdicts.line(claim) for claim in study.claims()]
+    return study_page(
+        study.name, study.title, study.caption, lines, study.figures(), study.compare(), facts(study)
+    )  # fmt: skip
+
+
+def paper(study: Study) -> str:
+    """What the folder of a study is about: the first line of its docstring."""
+    package = import_module(study.module.__name__.rpartition(".")[0])
+    return (package.__doc__ or study.name).splitlines()[0].rstrip(".")
+
+
+def facts(study: Study) -> dict[str, str]:
+    """How the rows were computed, in words."""
+    rows, state = study.rows(), study.state()
+    seconds = values(rows, "cell seconds")
+    named = {
+        name: sorted({str(row[name]) for row in rows if row.get(name)}) for name in ("hardware", "versions", "code")
+    }
+    unknown = sum(row.get("code") is None for row in rows)
+    return {
+        "rows": f"{len(rows)} of {state.finished} cells; {state.cells} are asked for",
+        "CPU time": f"{sum(seconds) / 60:.1f} minutes" if seconds else "not recorded",
+        "peak memory": f"{np.max(peaks):.0f} MB" if (peaks := values(rows, "peak MB")) else "not recorded",
+        "hardware": "; ".join(named["hardware"]) or "not recorded",
+        "versions": "; ".join(named["versions"]) or "not recorded",
+        "code": "; ".join(named["code"]) + (f"; not recorded for {unknown} rows" if unknown else ""),
+    }
