@@ -6,7 +6,11 @@ taken from its file where it lies beside: nothing is trained twice. **Deviations
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from noumena.report.curves import Figure
 from noumena.studies import rows as tables
+from noumena.studies.claims import Claim
 from noumena.studies.ddl import settings, table3
 from noumena.studies.rows import Row
 
@@ -15,7 +19,15 @@ KNOWN = ("table3",)
 PUBLISHED = {world: table3.PUBLISHED[world, settings.DEPENDENCY] for world in ("diverse", "dense")}
 """MCC, mean and deviation, by world, then dimension."""
 
-cells, cell = table3.cells, table3.cell
+BUDGET = table3.BUDGET
+"""CPU-minutes of all cells on one core; none where the rows of Table 3 lie beside."""
+TOLERANCE = table3.TOLERANCE
+"""As wide as the published deviations are at the median."""
+NAMES = {"diverse": "ours", "dense": "base"}
+"""The curves of the figure."""
+DRAWN = "the figure is drawn and prints no numbers; those of Table 4 stand here and are judged there"
+
+cells, cell, tiny = table3.cells, table3.cell, table3.tiny
 
 
 def compare(rows: list[Row]) -> str:
@@ -29,6 +41,31 @@ def compare(rows: list[Row]) -> str:
             lines.append([f"{d}", world, tables.published(figures[d]), *mccs, x])
     names = [f"MCC {name}" for name in settings.RECIPES]
     return tables.text_table(["d", "world", "published", *names, "x itself"], lines)
+
+
+def claims(rows: list[Row]) -> list[Claim]:
+    """The figures of Table 4 that the curves are taken to show, once more and without a second verdict."""
+    return [
+        replace(
+            table3.claim(f"Fig. 5: {NAMES[world]}, d = {d}", by_dimension[d], _chosen(rows, world)[d]),
+            better="higher" if world == "diverse" else "neither",
+            not_comparable=DRAWN,
+        )
+        for d in table3.DIMENSIONS
+        for world, by_dimension in PUBLISHED.items()
+    ]
+
+
+def figures(rows: list[Row]) -> list[Figure]:
+    """MCC over the number of latents in both worlds, the published curves, and x itself in both."""
+    curves = [settings.curve(f"{world} worlds", _chosen(rows, world), "mcc") for world in PUBLISHED]
+    curves += [settings.published_curve(f"{NAMES[world]}, published", PUBLISHED[world]) for world in PUBLISHED]
+    curves += [settings.curve(f"x itself, {world}", _chosen(rows, world), "x", baseline=True) for world in PUBLISHED]
+    return [Figure("Fig. 5: diverse and dense worlds", "latents d", "MCC", tuple(curves))]
+
+
+def _chosen(rows: list[Row], world: str) -> dict[float | str, list[Row]]:
+    return table3.by_dimension(rows, world=world, method=settings.DEPENDENCY, recipe="ours", noise=0.0)
 
 
 if __name__ == "__main__":

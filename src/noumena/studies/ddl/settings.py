@@ -20,6 +20,7 @@ sparsity, as nothing else is stated.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,7 +35,10 @@ from noumena.guarantees.diversity import clauses
 from noumena.penalties import DependencySparsity, LatentSparsity, Penalty
 from noumena.penalties.curvature import HessianPenalty
 from noumena.penalties.orthogonality import OroJaR
+from noumena.report.curves import Curve
 from noumena.structure import Structure
+from noumena.studies import rows as tables
+from noumena.studies.rows import Row
 from noumena.surplus import hall_surplus
 from noumena.worlds import World, family, structured
 
@@ -53,6 +57,12 @@ fewer than that."""
 MOST_DRAWS = 20_000
 POINTS = 64
 """Rows of a batch at which the Jacobian is taken."""
+TOLERANCE = 0.024
+"""The median of the deviations between seeds that Tables 3 to 5 print."""
+PUBLISHED_RUNS = 3
+"""Seeds behind a published figure; the paper says so of its images and gives no number for these worlds."""
+TINY: Row = {"rows": 300, "steps": 2, "n_models": 2}
+"""Numbers of a cell that runs in a fraction of a second."""
 
 DEPENDENCY, OROJAR, HESSIAN, LATENT, NONE = "dependency sparsity", "OroJaR", "Hessian Penalty", "latent L1", "none"
 METHODS = (DEPENDENCY, OROJAR, HESSIAN, LATENT, NONE)
@@ -181,3 +191,26 @@ def world(kind: str, d: int, seed: int, *, noise: float = 0.0) -> tuple[World, f
     truth, strength = built(WORLDS[kind](d, seed), seed)
     scale = float(np.mean(truth.sample(ROWS).x.std(axis=0)))
     return replace(truth, noise=noise * scale), strength
+
+
+# ---- curves ------------------------------------------------------------------------------------------------------
+
+
+def curve(name: str, groups: Mapping[float | str, list[Row]], column: str, *, baseline: bool = False) -> Curve:
+    """The mean and deviation of a column by condition; conditions without a value are left out.
+
+    >>> curve("ours", {3: [{"mcc": 0.5}, {"mcc": 0.5}], 4: []}, "mcc").points
+    ((3, 0.5, 0.0),)
+    """
+    found = {at: tables.values(group, column) for at, group in groups.items()}
+    points = tuple(
+        (at, float(np.mean(some)), float(np.std(some, ddof=1)) if len(some) > 1 else None)
+        for at, some in found.items()
+        if some
+    )
+    return Curve(name, points, baseline=baseline)
+
+
+def published_curve(name: str, figures: Mapping[Any, tuple[float, float]]) -> Curve:
+    """Published means and deviations by condition."""
+    return Curve(name, tuple((at, *figure) for at, figure in figures.items()), published=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.decomposition import PCA, FastICA
@@ -22,7 +22,9 @@ from sklearn.exceptions import ConvergenceWarning
 from noumena.estimators import VAE
 from noumena.guarantees import certify
 from noumena.metrics import agreement, mcc, structure_distance
+from noumena.report.curves import Curve, Figure
 from noumena.studies import rows as tables
+from noumena.studies.claims import Claim
 from noumena.studies.ddl import settings
 from noumena.studies.rows import Row
 from noumena.worlds import Sample, World
@@ -31,7 +33,14 @@ DIMENSIONS = (3, 4, 5)
 SEEDS = tuple(range(10))
 PUBLISHED_SEEDS = (0, 1, 2)
 ICA_ROWS = 2000
-TRIVIAL = ("x", "pca", "ica")
+TRIVIAL = {"x": "x itself", "pca": "PCA", "ica": "linear ICA"}
+"""Readouts that learn nothing, by column."""
+BUDGET = 56.0
+"""CPU-minutes of all cells on one core."""
+TOLERANCE = settings.TOLERANCE
+"""As wide as the published deviations are at the median."""
+PRINTED = (settings.DEPENDENCY, settings.OROJAR, settings.HESSIAN)
+"""The columns of the printed table."""
 
 PUBLISHED = {
     ("diverse", settings.DEPENDENCY): {3: (0.8258, 0.0085), 4: (0.8449, 0.0043), 5: (0.8048, 0.0080)},
@@ -51,6 +60,11 @@ def cells() -> list[Row]:
         for d in DIMENSIONS
         for world in ("diverse", "dense")
     ]
+
+
+def tiny() -> list[Row]:
+    """A diverse and a dense world, a few rows and two steps."""
+    return [{"world": world, "d": 3, "seed": 4, "noise": 0.0, **settings.TINY} for world in ("diverse", "dense")]
 
 
 def cell(
@@ -158,6 +172,70 @@ def compare(rows: list[Row]) -> str:
     found = tables.text_table(header, lines)
     answers = sorted({f"{r['certificate']} ({r['competitor']})" for r in tables.matching(rows)})
     return f"{found}\nThe certificates of these worlds say: {', '.join(answers)}."
+
+
+# ---- beside the paper --------------------------------------------------------------------------------------------
+
+
+def claims(rows: list[Row]) -> list[Claim]:
+    """The nine printed figures beside recipe ``ours`` on all worlds, under which every bias has the same budget."""
+    return [
+        claim(
+            f"Table 3: {method}, d = {d}",
+            PUBLISHED["diverse", method][d],
+            tables.matching(rows, world="diverse", d=d, method=method, recipe="ours", noise=0.0),
+        )
+        for d in DIMENSIONS
+        for method in PRINTED
+    ]
+
+
+def claim(
+    where: str,
+    figure: tuple[float, float],
+    rows: list[Row],
+    *,
+    better: Literal["higher", "neither"] = "higher",
+) -> Claim:
+    """A published MCC beside the rows of one method, with the best readout of the same worlds that learns nothing."""
+    return Claim(
+        where,
+        "MCC",
+        figure[0],
+        tables.values(rows, "mcc"),
+        TOLERANCE,
+        spread=figure[1],
+        runs=settings.PUBLISHED_RUNS,
+        better=better,
+        baseline=trivial(rows),
+    )
+
+
+def trivial(rows: list[Row]) -> tuple[str, float] | None:
+    """The best mean MCC of a readout that learns nothing, and its name.
+
+    >>> trivial([{"x": 0.5, "pca": 0.75}, {"x": 0.5, "pca": 0.25, "ica": 0.875}])
+    ('linear ICA', 0.875)
+    """
+    found = {name: tables.values(rows, column) for column, name in TRIVIAL.items()}
+    means = [(name, float(np.mean(some))) for name, some in found.items() if some]
+    return max(means, key=lambda one: one[1], default=None)
+
+
+def by_dimension(rows: list[Row], **chosen: Any) -> dict[float | str, list[Row]]:
+    """The rows of one method, or what else is asked for, by number of latents."""
+    return {d: tables.matching(rows, d=d, **chosen) for d in DIMENSIONS}
+
+
+def figures(rows: list[Row]) -> list[Figure]:
+    """MCC of the printed biases over the number of latents, beside the published ones and x itself."""
+    square = tables.matching(rows, world="diverse", recipe="ours", noise=0.0)
+    curves: list[Curve] = []
+    for method in PRINTED:
+        curves.append(settings.curve(method, by_dimension(square, method=method), "mcc"))
+        curves.append(settings.published_curve(f"{method}, published", PUBLISHED["diverse", method]))
+    curves.append(settings.curve("x itself", by_dimension(square, method=settings.DEPENDENCY), "x", baseline=True))
+    return [Figure("Table 3: biases on square worlds", "latents d", "MCC", tuple(curves))]
 
 
 if __name__ == "__main__":

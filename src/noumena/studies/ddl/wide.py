@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from noumena.report.curves import Figure
 from noumena.studies import rows as tables
+from noumena.studies.claims import Claim
 from noumena.studies.ddl import settings, table3
 from noumena.studies.rows import Row
 
@@ -16,6 +18,10 @@ SEEDS = {d: tuple(range(5)) for d in (3, 4, 5, 10, 20)}
 """World seeds by number of latents."""
 STEPS = 3000
 ALL_METHODS_UP_TO = 5
+BUDGET = 41.0
+"""CPU-minutes of all cells on one core."""
+TOLERANCE = table3.TOLERANCE
+"""That of Table 3; nothing is published that it could judge."""
 PUBLISHED: dict[str, tuple[float, float]] = {}
 
 
@@ -27,6 +33,11 @@ def methods(d: int) -> tuple[str, ...]:
 def cells() -> list[Row]:
     """One cell per world, the large ones first."""
     return [{"world": "wide", "d": d, "seed": seed, "noise": 0.0} for d in sorted(SEEDS)[::-1] for seed in SEEDS[d]]
+
+
+def tiny() -> list[Row]:
+    """Two small worlds, a few rows and two steps."""
+    return [{"world": "wide", "d": 3, "seed": seed, "noise": 0.0, **settings.TINY} for seed in (1, 2)]
 
 
 def cell(world: str, d: int, seed: int, noise: float = 0.0, **changes: Any) -> list[Row]:
@@ -57,6 +68,23 @@ def compare(rows: list[Row]) -> str:
         "CPU seconds",
     ]
     return tables.text_table(header, lines)
+
+
+def claims(rows: list[Row]) -> list[Claim]:
+    """None: the paper has no such worlds."""
+    return []
+
+
+def figures(rows: list[Row]) -> list[Figure]:
+    """MCC over the number of latents, with dependency sparsity and without, and of what learns nothing."""
+
+    def chosen(method: str) -> dict[float | str, list[Row]]:
+        return {d: tables.matching(rows, d=d, method=method) for d in SEEDS}
+
+    curves = [settings.curve(method, chosen(method), "mcc") for method in (settings.DEPENDENCY, settings.NONE)]
+    for column, name in table3.TRIVIAL.items():
+        curves.append(settings.curve(name, chosen(settings.DEPENDENCY), column, baseline=True))
+    return [Figure("Wide worlds: 4·d observations of d latents", "latents d", "MCC", tuple(curves))]
 
 
 if __name__ == "__main__":
