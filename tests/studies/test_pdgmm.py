@@ -356,11 +356,11 @@ def test_table_20_measures_blocks_and_prints_a_matrix():
     assert np.mean(own) == pytest.approx(0.896)
     assert worst == 0.02
     z = degenerate(10, blocks=(1, 1, 2, 6), edges=0, seed=0).sample(2000).z
-    found = table20.figures(z, z[:, ::-1] @ np.diag(np.arange(1, 11)), (1, 1, 2, 6))
+    found = table20.block_scores(z, z[:, ::-1] @ np.diag(np.arange(1, 11)), (1, 1, 2, 6))
     assert found["own"] == pytest.approx(1)
     assert found["blocks found"]
     assert found["matrix"].split("; ")[0].split()[0] == "1.00"
-    mixed = table20.figures(z, z + z[:, ::-1], (1, 1, 2, 6))
+    mixed = table20.block_scores(z, z + z[:, ::-1], (1, 1, 2, 6))
     assert not mixed["blocks found"]
     rows = run(table20, {"blocks": "1+1+2+6", "edges": 0, "seed": 0})
     text = table20.compare(rows)

@@ -1,9 +1,10 @@
 """Claims: a published figure, what our rows say about it, and the verdict under a stated tolerance.
 
 A verdict is one of five. *Reproduced*: the difference is at most the tolerance, or at most twice its standard error
-where both spreads are known (a difference that the seeds do not settle is none). *Better* and *worse*: beyond that, in
-the sense of the metric; where no side is the better one, beyond is worse. *Not comparable*, with the reason: other
-data, another protocol, a figure that is lost. *Not run*: there are no rows.
+where the published spread is known, which stands for ours where we have one value only (a difference that the seeds do
+not settle is none). *Better* and *worse*: beyond that, in the sense of the metric; where no side is the better one,
+beyond is worse. *Not comparable*, with the reason: other data, another protocol, a figure that is lost. *Not run*:
+there are no rows.
 
 Verdicts are committed beside the rows; a claim is broken when it was reproduced or better and is no longer.
 """
@@ -30,6 +31,7 @@ HELD = (REPRODUCED, BETTER)
 """Verdicts that a later run must not fall behind."""
 ERRORS = 2.0
 """Standard errors within which a difference is none."""
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -69,10 +71,10 @@ class Claim:
         >>> Claim("Table 1", "MCC", 0.8, (0.7, 0.9), tolerance=0.02, spread=0.1, runs=4).within.__round__(3)
         0.224
         """
-        if self.spread is None or self.runs is None or len(self.ours) < 2:
+        if self.spread is None or self.runs is None or not self.ours:
             return self.tolerance
-        variance = self.spread**2 / self.runs + float(np.var(self.ours, ddof=1)) / len(self.ours)
-        return max(self.tolerance, ERRORS * math.sqrt(variance))
+        own = float(np.var(self.ours, ddof=1)) if len(self.ours) > 1 else self.spread**2
+        return max(self.tolerance, ERRORS * math.sqrt(self.spread**2 / self.runs + own / len(self.ours)))
 
     @property
     def verdict(self) -> str:
@@ -86,7 +88,7 @@ class Claim:
         difference = self.difference
         if difference is None:
             return NOT_RUN
-        if not abs(difference) > self.within:
+        if not abs(difference) > self.within + ROUNDING:
             return REPRODUCED if math.isfinite(difference) else WORSE
         ahead = {"higher": difference > 0, "lower": difference < 0, "neither": False}[self.better]
         return BETTER if ahead else WORSE

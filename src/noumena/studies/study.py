@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from noumena import checks
 from noumena.report.curves import Figure
@@ -244,16 +244,16 @@ def get(name: str, results: str | Path = "results") -> Study:
 
 
 def _top_level(path: Path) -> set[str]:
-    """Names that a file defines at its top."""
-    found = set()
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef):
-            found.add(node.name)
-        elif isinstance(node, ast.Assign):
-            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-        elif isinstance(node, ast.ImportFrom):
-            found |= {alias.asname or alias.name for alias in node.names}
-    return found
+    """Names that a file defines or imports at its top."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    stored = {one.id for node in body if isinstance(node, ast.Assign) for one in ast.walk(node) if _stored(one)}
+    defined = {node.name for node in body if isinstance(node, ast.FunctionDef)}
+    imported = {alias.asname or alias.name for node in body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    return stored | defined | imported
+
+
+def _stored(node: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
 
 
 def _same(value: Any, asked: Any) -> bool:

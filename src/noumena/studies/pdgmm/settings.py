@@ -20,7 +20,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,9 @@ from noumena.estimators.components import SparseComponents
 from noumena.estimators.sparse_flow import SparseFlow
 from noumena.guarantees.degenerate import degenerate_ladder
 from noumena.metrics import mcc, r2
+from noumena.report.curves import Curve, Figure, Point
 from noumena.studies import rows as tables
+from noumena.studies.claims import Claim
 from noumena.studies.rows import Row
 from noumena.worlds import DegenerateWorld, MixtureWorld, Sample, degenerate
 
@@ -44,8 +46,12 @@ JUDGED_ROWS = 10_000
 """Fresh rows of the same world, on which codes are compared with the truth."""
 SEEDS = (0, 1, 2, 3, 4)
 METHODS = ("x", "pca", "ica", "sparse", "flow")
+TRIVIAL = METHODS[:3]
+"""What learns nothing of the mixture."""
 STEPS, RATE = 2400, 0.015
 """How long and how fast ``SparseFlow`` trains unless told otherwise; here by name, so that a study can change them."""
+TINY: Row = {"rows": 400, "steps": 4}
+"""What makes a cell run within a second, and learn nothing."""
 BASE: Row = {
     "n": 10,
     "edges": 1,
@@ -58,6 +64,10 @@ BASE: Row = {
     "slope": None,
 }
 """The base row of Table 1."""
+TOLERANCE = 0.01
+"""One in the last digit that the published tables have; spreads between seeds widen it where they are known."""
+PUBLISHED_SEEDS = 5
+"""Behind every published mean and deviation."""
 SHARES = {"one": "1 var", "half": "50 %", "three quarters": "75 %"}
 
 
@@ -252,3 +262,102 @@ def mean(rows: list[Row], name: str) -> float | None:
     """The mean of a column over the rows that have it."""
     values = [r[name] for r in rows if r.get(name) is not None]
     return float(np.mean(values)) if values else None
+
+
+# ---- claims and figures ----------------------------------------------------------------------------------
+
+Published = tuple[float, float] | float
+"""A mean with its deviation, or a figure alone."""
+Groups = dict[str, Sequence[Row]]
+"""Worlds in the order of a table, by the letter of ``LABEL`` that changes among them."""
+Here = Callable[[Row], list[Row]]
+"""The rows that stand for a printed world."""
+
+
+def printed(groups: Groups) -> list[tuple[str, Row]]:
+    """The worlds of a table in order, each named by what changes in its group.
+
+    >>> [name for name, _ in printed({"n": [world(n=5), world()], "ρ": [world()]})]
+    ['n = 5', 'n = 10', 'ρ = 50 %']
+    """
+    return [(f"{letter} = {_value(letter, w)}", w) for letter, worlds in groups.items() for w in worlds]
+
+
+def _value(letter: str, w: Row) -> str:
+    return label(w)[LABEL.index(letter)]
+
+
+def trivial(rows: list[Row], column: str, *, lowest: bool = False) -> tuple[str, float] | None:
+    """The best of what learns nothing, by the mean of a column.
+
+    >>> trivial([{"method": "x", "mcc": 0.5}, {"method": "ica", "mcc": 0.9}], "mcc")
+    ('ica', 0.9)
+    """
+    means = {method: mean(tables.matching(rows, method=method), column) for method in TRIVIAL}
+    found = [(method, value) for method, value in means.items() if value is not None]
+    best = min if lowest else max
+    return best(found, key=lambda one: one[1]) if found else None
+
+
+def claim(
+    where: str,
+    metric: str,
+    figure: Published,
+    rows: list[Row],
+    *,
+    column: str = "mcc",
+    method: str = "flow",
+    **more: Any,
+) -> Claim:
+    """A published figure beside a method's values in these rows; without rows it is not run."""
+    center, spread = figure if isinstance(figure, tuple) else (figure, None)
+    ours = tables.values(tables.matching(rows, method=method), column)
+    seeds = None if spread is None else PUBLISHED_SEEDS
+    told = {"tolerance": TOLERANCE, "spread": spread, "runs": seeds, "baseline": trivial(rows, column), **more}
+    return Claim(where, metric, center, ours, **told)
+
+
+def figures(
+    title: str,
+    groups: Groups,
+    here: Here,
+    published: Mapping[str, Sequence[Published]],
+    *,
+    column: str = "mcc",
+    up: str = "MCC",
+    methods: Sequence[str] = METHODS,
+) -> list[Figure]:
+    """A figure for every group of a table: ours by method, and the published curves by their names."""
+    drawings, start = [], 0
+    for letter, worlds in groups.items():
+        at = [_value(letter, w) if letter == "ρ" else float(_value(letter, w)) for w in worlds]
+        found = [(x, here(w)) for x, w in zip(at, worlds, strict=True)]
+        curves = [curve(m, [(x, tables.matching(rows, method=m)) for x, rows in found], column) for m in methods]
+        part = slice(start, start + len(worlds))
+        curves += [published_curve(f"published {name}", at, of[part]) for name, of in published.items()]
+        drawings.append(Figure(f"{title}, by {letter}", letter, up, tuple(curves)))
+        start += len(worlds)
+    return drawings
+
+
+def curve(method: str, found: Iterable[tuple[float | str, list[Row]]], column: str) -> Curve:
+    """Mean and deviation of a method's column where there are rows."""
+    points: list[Point] = []
+    for x, rows in found:
+        values = tables.values(rows, column)
+        spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+        points += [(x, float(np.mean(values)), spread)] if values else []
+    return Curve(method, tuple(points), baseline=method in TRIVIAL)
+
+
+def published_curve(name: str, at: Sequence[float | str], of: Sequence[Published]) -> Curve:
+    """Published figures as a curve."""
+    pairs = [figure if isinstance(figure, tuple) else (figure, None) for figure in of]
+    return Curve(
+        name, tuple((x, center, spread) for x, (center, spread) in zip(at, pairs, strict=True)), published=True
+    )
+
+
+def tiny(*worlds: Row) -> list[Row]:
+    """Cells of some worlds, two seeds each, of few rows and steps."""
+    return [{**w, "seed": seed, **TINY} for w in worlds for seed in SEEDS[:2]]

@@ -8,11 +8,14 @@ of the paper. Rows say what the objective, which never sees z, says of the bends
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from noumena.estimators.degenerate import DegenerateMixture
 from noumena.estimators.stages import affordable_stage1
+from noumena.report.curves import Figure
 from noumena.studies import rows as tables
+from noumena.studies.claims import Claim
 from noumena.studies.pdgmm import settings
 from noumena.studies.rows import Row
 from noumena.worlds import degenerate
@@ -20,7 +23,12 @@ from noumena.worlds import degenerate
 SLOPE = 0.2
 STAGE1_STEPS = 1500
 METHODS = (*settings.METHODS, "stages")
-WORLDS = tuple(settings.world(n=n, layers=m, slope=SLOPE) for n in (5, 10) for m in (2, 3, 5, 10))
+GROUPS = {n: tuple(settings.world(n=n, layers=m, slope=SLOPE) for m in (2, 3, 5, 10)) for n in (5, 10)}
+WORLDS = (*GROUPS[5], *GROUPS[10])
+BUDGET = 27
+"""CPU-minutes of all cells, from those that have run."""
+TOLERANCE = settings.TOLERANCE
+"""Of R² and MCC: one in the last printed digit."""
 
 
 def cells() -> list[Row]:
@@ -71,6 +79,26 @@ def gained(rows: list[Row], method: str, over: str) -> list[Row]:
 
 def _difference(a: float | None, b: float | None) -> float | None:
     return None if a is None or b is None else a - b
+
+
+def claims(rows: list[Row]) -> list[Claim]:
+    """None: nothing is published of these worlds."""
+    return []
+
+
+def figures(rows: list[Row]) -> list[Figure]:
+    """MCC by depth."""
+    here = partial(settings.of_world, rows)
+    return [
+        drawing
+        for n, worlds in GROUPS.items()
+        for drawing in settings.figures(f"Slopes of {SLOPE}: MCC, n = {n}", {"M": worlds}, here, {}, methods=METHODS)
+    ]
+
+
+def tiny() -> list[Row]:
+    """Five latents, two layers, a few hundred rows."""
+    return settings.tiny(GROUPS[5][0])
 
 
 if __name__ == "__main__":

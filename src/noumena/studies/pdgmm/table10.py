@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from noumena import seeds
+from noumena.report.curves import Figure
 from noumena.studies import rows as tables
+from noumena.studies.claims import Claim
 from noumena.studies.pdgmm import settings
 from noumena.studies.rows import Row
 from noumena.worlds import MixtureWorld, Sample, degenerate
@@ -25,6 +27,11 @@ NOISE = 0.01
 """Deviation of the noise, relative to the mean spread of the observations."""
 PUBLISHED = {2: (0.91, 0.96), 4: (0.89, 0.96), 6: (0.88, 0.93), 8: (0.88, 0.96), 10: (0.83, 0.96)}
 """R² and MCC by the number of latents to spare."""
+BUDGET = 18
+"""CPU-minutes of all cells, from those that have run."""
+TOLERANCE = settings.TOLERANCE
+"""Of R² and MCC: one in the last printed digit."""
+SPARE = "there the network has latents to spare, here the observations have columns to spare"
 
 
 def cells() -> list[Row]:
@@ -63,6 +70,36 @@ def compare(rows: list[Row]) -> str:
         lines.append([f"n+{extra}", f"{r2}", *r2s, f"{mcc}", *mccs, tables.spread(sparse, "rank")])
     header = ["dimensions", "published R²", "R² sparse", "R² flow", "published MCC", *settings.METHODS, "rank found"]
     return tables.text_table(header, lines)
+
+
+def claims(rows: list[Row]) -> list[Claim]:
+    """R² and MCC by dimensions to spare, which are not the same dimensions."""
+    found = []
+    for extra, (r2, mcc) in PUBLISHED.items():
+        here, where = tables.matching(rows, extra=extra), f"Table 10: n+{extra}"
+        found.append(settings.claim(where, "R²", r2, here, column="r2", not_comparable=SPARE))
+        found.append(settings.claim(where, "MCC", mcc, here, not_comparable=SPARE))
+    return found
+
+
+def figures(rows: list[Row]) -> list[Figure]:
+    """R² and MCC by dimensions to spare."""
+    drawings = []
+    for number, (column, up) in enumerate((("r2", "R²"), ("mcc", "MCC"))):
+        found = [(float(extra), tables.matching(rows, extra=extra)) for extra in EXTRA]
+        curves = [
+            settings.curve(m, [(x, tables.matching(here, method=m)) for x, here in found], column)
+            for m in settings.METHODS
+        ]
+        theirs = [figures[number] for figures in PUBLISHED.values()]
+        curves.append(settings.published_curve("published", [float(extra) for extra in EXTRA], theirs))
+        drawings.append(Figure(f"Table 10: {up}", "dimensions to spare", up, tuple(curves)))
+    return drawings
+
+
+def tiny() -> list[Row]:
+    """Two and ten columns to spare, a few hundred rows."""
+    return [{"extra": extra, "seed": 0, **settings.TINY} for extra in (2, 10)]
 
 
 if __name__ == "__main__":
