@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from noumena.checks import InputError
+from noumena.studies.pdgmm import ball_scores
 from noumena.studies.pdgmm import balls as study
 from noumena.studies.pdgmm.balls import SMALL, Codes, Plan
 from noumena.worlds.balls import Balls
@@ -25,7 +26,7 @@ def places(n: int, rows: int = 300, seed: int = 0) -> np.ndarray:
 def test_the_r2_of_a_pair_is_that_of_a_least_squares_fit() -> None:
     z = places(2)
     code = z @ np.random.default_rng(1).normal(size=(4, 5)) + np.random.default_rng(2).normal(size=(300, 5))
-    table = study.pair_r2(z, code)
+    table = ball_scores.pair_r2(z, code)
     assert set(table) == {(i, j) for i in range(5) for j in range(i + 1, 5)}
     for pair in ((0, 3), (2, 4)):
         design = np.c_[code[:, list(pair)], np.ones(300)]
@@ -37,7 +38,7 @@ def test_the_r2_of_a_pair_is_that_of_a_least_squares_fit() -> None:
 def test_balls_get_pairs_of_latents_with_the_largest_sum_of_all_assignments() -> None:
     rng = np.random.default_rng(3)
     table = {(i, j): rng.random(3) for i in range(6) for j in range(i + 1, 6)}
-    found = study.matched(table, 3)
+    found = ball_scores.matched(table, 3)
     assert sorted(column for pair in found for column in pair) == list(range(6))
     brute = max(
         sum(table[min(a, b), max(a, b)][ball] for ball, (a, b) in enumerate(zip(order[::2], order[1::2], strict=True)))
@@ -49,29 +50,29 @@ def test_balls_get_pairs_of_latents_with_the_largest_sum_of_all_assignments() ->
 def test_six_balls_are_matched_in_an_instant() -> None:
     z = places(6)
     order = np.random.default_rng(0).permutation(12)
-    found = study.matched(study.pair_r2(z, z[:, order]), 6)
+    found = ball_scores.matched(ball_scores.pair_r2(z, z[:, order]), 6)
     assert [tuple(sorted(order[list(pair)])) for pair in found] == [(2 * k, 2 * k + 1) for k in range(6)]
 
 
 def test_a_code_that_turns_every_ball_by_itself_scores_one_ball_by_ball_but_not_in_mcc() -> None:
     z, turn = places(2, 4000), np.array([[1.0, 1.0], [-1.0, 1.0]])
-    row = study.scores(z, np.c_[z[:, 2:] @ turn, z[:, :2] @ turn])
+    row = ball_scores.scores(z, np.c_[z[:, 2:] @ turn, z[:, :2] @ turn])
     assert (row["ball 1"], row["ball 2"], row["mean"], row["r2"]) == pytest.approx((1, 1, 1, 1))
     assert row["mcc"] < 0.75
-    assert study.scores(z, z[:, ::-1])["mcc"] == pytest.approx(1)
+    assert ball_scores.scores(z, z[:, ::-1])["mcc"] == pytest.approx(1)
 
 
 def test_a_code_that_mixes_balls_scores_all_latents_but_not_balls() -> None:
     z = places(2, 4000)
-    row = study.scores(z, z @ np.linalg.qr(np.random.default_rng(5).normal(size=(4, 4))).Q)
+    row = ball_scores.scores(z, z @ np.linalg.qr(np.random.default_rng(5).normal(size=(4, 4))).Q)
     assert row["r2"] == pytest.approx(1)
     assert row["mean"] < 0.9
-    assert study.scores(z, places(2, 4000, seed=9))["mean"] < 0.01
+    assert ball_scores.scores(z, places(2, 4000, seed=9))["mean"] < 0.01
 
 
 def test_the_matrix_has_the_latents_of_each_ball_in_its_columns() -> None:
     z = places(2, 2000)
-    row = study.scores(z, z[:, [2, 3, 0, 1]])
+    row = ball_scores.scores(z, z[:, [2, 3, 0, 1]])
     matrix = np.array([[float(entry) for entry in line.split()] for line in row["matrix"].split("; ")])
     np.testing.assert_allclose(matrix, np.eye(4), atol=0.02)
 
@@ -79,16 +80,16 @@ def test_the_matrix_has_the_latents_of_each_ball_in_its_columns() -> None:
 def test_recovered_places_lie_where_the_balls_are() -> None:
     z = places(3)
     noise = 0.01 * places(3, seed=4)
-    found = study.recovered(z, (z + noise)[:, [4, 5, 0, 1, 2, 3]] @ np.kron(np.eye(3), [[1, 2], [0, 1]]))
+    found = ball_scores.recovered(z, (z + noise)[:, [4, 5, 0, 1, 2, 3]] @ np.kron(np.eye(3), [[1, 2], [0, 1]]))
     assert found.shape == (300, 3, 2)
     assert np.abs(found - z.reshape(300, 3, 2)).max() < 0.1
     with pytest.raises(InputError, match="z and code must share their batch axis"):
-        study.recovered(z, z[:5])
+        ball_scores.recovered(z, z[:5])
 
 
 def test_a_code_with_too_few_latents_is_refused() -> None:
     with pytest.raises(InputError, match="A code must have two latents for each of 2 balls"):
-        study.scores(places(2), places(2)[:, :3])
+        ball_scores.scores(places(2), places(2)[:, :3])
 
 
 def test_dead_features_are_dropped_and_too_few_are_refused() -> None:
@@ -109,9 +110,36 @@ def test_a_cell_has_a_row_for_every_method_and_keeps_places_and_codes(tmp_path) 
     assert np.array_equal(kept["masks"], world.masks[120:])
     for row in rows:
         if row["refused"] is None:
-            np.testing.assert_allclose(row["mean"], study.scores(kept["z"], kept[row["method"]])["mean"])
+            np.testing.assert_allclose(row["mean"], ball_scores.scores(kept["z"], kept[row["method"]])["mean"])
             assert np.isfinite([row["ball 1"], row["ball 2"], row["mcc"], row["explained"]]).all()
     assert {"pca", "ica"} <= set(kept)
+
+
+def test_trained_networks_are_kept_and_read_again_refusals_included(tmp_path, monkeypatch) -> None:
+    first = study.cell(2, "ball", 3, plan=TINY, codes=tmp_path)
+    (kept,) = tmp_path.glob("networks-2-ball-3-8-120-2-2.npz")
+    read = study._kept(kept)
+    assert list(read) == ["places", "features"]
+    monkeypatch.setattr(study, "trained", lambda *_: pytest.fail("trained again"))
+    second = study.cell(2, "ball", 3, plan=TINY, codes=tmp_path)
+    same = [{k: v for k, v in row.items() if k != "readout seconds"} for row in first]
+    assert same == [{k: v for k, v in row.items() if k != "readout seconds"} for row in second]
+    monkeypatch.setattr(study, "trained", lambda *_: (_ for _ in ()).throw(InputError("no net")))
+    for _ in range(2):
+        found = study.networks(study.world_of(2, "ball", 4, TINY), TINY, tmp_path)
+        assert found == {"places": "no net", "features": "no net"}
+
+
+def test_networks_alone_are_trained_into_a_folder_that_must_be_named(tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(study, "SMALL", TINY)
+    arguments = ["--small", "--seeds", "1", "--balls", "2", "--train-only", "--out", str(tmp_path / "rows.csv")]
+    with pytest.raises(InputError, match="--train-only must have a folder --codes"):
+        study.main(arguments)
+    study.main([*arguments, "--codes", str(tmp_path / "codes")])
+    assert [line.count("training seconds") for line in capsys.readouterr().out.splitlines()] == [2, 2]
+    names = sorted(file.name for file in (tmp_path / "codes").iterdir())
+    assert names == ["networks-2-ball-0-8-120-2-2.npz", "networks-2-coordinate-0-8-120-2-2.npz"]
+    assert not (tmp_path / "rows.csv").exists()
 
 
 def test_cells_are_distinct_and_a_refusal_is_a_row() -> None:

@@ -9,11 +9,12 @@ Methods; none sees a place, and whatever is chosen is chosen by held-out picture
 - ``pca``, ``ica``: principal components of the features, as many as latents, and their ICA.
 - ``pixels``: ``SparseComponents`` of principal components of the pixels.
 
-Scores, on pictures that no method has seen. Every ball gets two latents of the code, none twice, such that the sum over
-balls is the largest of the R² of the linear regression from the two latents to the ball's (x, y), mean of both:
-``ball 1``, ``ball 2``, … ``r2``: the same from all latents. ``mcc``: Pearson, with every coordinate; without meaning
-where the two coordinates of a ball freeze together. The published tables call their R² MCC, and do not say how
-latents were assigned to balls.
+Scores, on pictures that no method has seen: ``ball 1``, ``ball 2``, …, each by two latents of its own
+(``ball_scores``). ``r2``: the same from all latents. ``mcc``: Pearson, with every coordinate; without meaning where the
+two coordinates of a ball freeze together. The published tables call their R² MCC.
+
+Networks want a GPU, and readouts processor cores. With a folder of codes the former are trained once
+(``--train-only``), kept there, and read by whoever comes later.
 
 Reference: potentially degenerate Gaussian mixtures (paper 001), D.10, D.11 and Table 2. **Deviations**: ``places`` are
 ours, with the bias that things are somewhere; in ``features`` the networks have fewer steps at larger rates, pixels no
@@ -29,12 +30,10 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from sklearn.decomposition import PCA, FastICA
 from sklearn.pipeline import make_pipeline
 
@@ -44,10 +43,10 @@ from noumena.estimators.autoencoder import Autoencoder
 from noumena.estimators.components import SparseComponents
 from noumena.estimators.degenerate import DegenerateMixture
 from noumena.estimators.training import Training
-from noumena.metrics import mcc
 from noumena.nets import MLP
 from noumena.nets.pooled import PlaceDecoder, PlaceEncoder, PooledDecoder, PooledEncoder
 from noumena.studies import rows as tables
+from noumena.studies.pdgmm.ball_scores import scores
 from noumena.studies.rows import Row
 from noumena.worlds.balls import Balls
 
@@ -77,8 +76,8 @@ class Plan:
     size: int = 64
     images: int = 20_000
     judged: int = 5_000
-    steps: int = 5_000
-    place_steps: int = 1_500
+    steps: int = 3_000
+    place_steps: int = 1_000
     batch: int = 128
     features: int = 128
     widths: tuple[int, ...] = (32, 64, 64, 128)
@@ -174,6 +173,10 @@ class Codes:
     facts: Row
 
 
+Read = dict[str, Codes | str]
+"""Codes by what made them, or the sentence by which it was refused."""
+
+
 def trained(model: Autoencoder, learn: np.ndarray, judge: np.ndarray) -> Codes:
     """An autoencoder fitted to pictures as bytes, its codes, and how much of held-out pictures it explains."""
     start = time.perf_counter()
@@ -204,83 +207,6 @@ def _pixels(pictures: np.ndarray) -> np.ndarray:
     return pictures.astype(np.float32) / 255
 
 
-# ---- scores --------------------------------------------------------------------------------------------------------
-
-
-def pair_r2(z: Float[np.ndarray, "batch latent"], code: Float[np.ndarray, "batch learned"]) -> dict[tuple, np.ndarray]:
-    """For every two columns of a code, the R² of each ball's (x, y) regressed on them, the mean of both.
-
-    >>> z = np.array([[1.0, 0], [-1, 0], [0, 1], [0, -1]])
-    >>> pair_r2(z, np.c_[z[:, 0], z.sum(axis=1), [1, 1, 1, -3]])[0, 1].round(6)
-    array([1.])
-    """
-    true, learned = z - z.mean(axis=0), code - code.mean(axis=0)
-    within, across, total = learned.T @ learned, learned.T @ true, (true**2).sum(axis=0)
-    found = {}
-    for pair in combinations(range(code.shape[1]), 2):
-        ours = across[list(pair)]
-        explained = (ours * (np.linalg.pinv(within[np.ix_(pair, pair)]) @ ours)).sum(axis=0)
-        found[pair] = (explained / np.where(total > 0, total, 1)).reshape(-1, 2).mean(axis=1)
-    return found
-
-
-def matched(table: dict[tuple, np.ndarray], n_balls: int) -> list[tuple[int, int]]:
-    """Two columns for every ball, none twice, with the largest sum of R²: exact, over sets of columns in use.
-
-    >>> matched({(0, 1): np.array([0.9, 0.8]), (0, 2): np.array([0.1, 0.0]), (2, 3): np.array([0.8, 0.1])}, 2)
-    [(2, 3), (0, 1)]
-    """
-    best: dict[frozenset, tuple[float, list]] = {frozenset(): (0.0, [])}
-    for ball in range(n_balls):
-        longer: dict[frozenset, tuple[float, list]] = {}
-        for used, (sum_so_far, pairs) in best.items():
-            for pair, values in table.items():
-                if used.isdisjoint(pair):
-                    key, total = used | set(pair), sum_so_far + float(values[ball])
-                    if key not in longer or total > longer[key][0]:
-                        longer[key] = (total, [*pairs, pair])
-        best = longer
-    checks.require(bool(best), f"A code must have two latents for each of {n_balls} balls.", "fewer")
-    return max(best.values(), key=lambda found: found[0])[1]
-
-
-def scores(z: np.ndarray, code: np.ndarray) -> Row:
-    """A code beside the places: R² ball by ball, of all latents, the MCC, and the matrix of squared correlations."""
-    n_balls, z, code = z.shape[1] // 2, np.asarray(z, dtype=float), np.asarray(code, dtype=float)
-    table = pair_r2(z, code)
-    pairs = matched(table, n_balls)
-    found = [float(table[pair][ball]) for ball, pair in enumerate(pairs)]
-    own = mcc(z, code)
-    rows = np.corrcoef(z.T, code.T)[: z.shape[1], z.shape[1] :] ** 2
-    matrix = rows[:, [column for pair in pairs for column in pair]]
-    return {
-        **{f"ball {k}": value for k, value in enumerate(found, start=1)},
-        "mean": float(np.mean(found)),
-        "r2": float((1 - (z - _regressed(code, z)).var(axis=0) / z.var(axis=0)).mean()),
-        "mcc": own.score,
-        "matrix": "; ".join(" ".join(f"{entry:.2f}" for entry in row) for row in matrix),
-    }
-
-
-def recovered(z: Any, code: Any) -> Float[np.ndarray, "batch ball 2"]:
-    """Places read off the two latents of each ball by linear regression: for a scatter beside the true ones.
-
-    >>> z = np.random.default_rng(0).normal(size=(50, 4))
-    >>> bool(np.abs(recovered(z, z[:, [2, 0, 3, 1]] * 3 + 1) - z.reshape(50, 2, 2)).max() < 1e-9)
-    True
-    """
-    z, code = checks.table(z, "z"), checks.table(code, "code")
-    checks.same_batch(z, code, ("z", "code"))
-    pairs = matched(pair_r2(z, code), z.shape[1] // 2)
-    parts = [_regressed(code[:, list(pair)], z[:, 2 * ball : 2 * ball + 2]) for ball, pair in enumerate(pairs)]
-    return np.stack(parts, axis=1)
-
-
-def _regressed(code: np.ndarray, z: np.ndarray) -> np.ndarray:
-    design = np.c_[code, np.ones(len(code))]
-    return design @ np.linalg.lstsq(design, z, rcond=None)[0]
-
-
 # ---- cells ---------------------------------------------------------------------------------------------------------
 
 
@@ -290,26 +216,71 @@ def cells(seeds: tuple[int, ...] = SEEDS) -> list[Row]:
 
 
 def cell(balls: int, freeze: str, seed: int, *, plan: Plan | None = None, codes: str | Path | None = None) -> list[Row]:
-    """One row per method; ``codes`` names a folder in which places and codes of judged pictures are kept."""
-    plan = Plan() if plan is None else plan
-    world = Balls(balls, plan.size, plan.images + plan.judged, freeze, seed, plan.on)
-    pictures, n_latents = world.pictures(np.arange(len(world))).cpu().numpy(), 2 * balls
-    learn, judge = pictures[: plan.images], pictures[plan.images :]
-    read: dict[str, Codes | str] = {
-        "places": _tried(lambda: trained(places_model(plan, n_latents, seed), learn, judge)),
-        "features": _tried(lambda: varying(trained(features_model(plan, seed), learn, judge), n_latents)),
-        "pixels": _tried(lambda: principal(plan, n_latents, learn, judge)),
-    }
+    """One row per method; ``codes`` names a folder in which trained codes, and places and codes of judged pictures, are
+    kept."""
+    plan, folder = Plan() if plan is None else plan, None if codes is None else Path(codes)
+    world, n_latents = world_of(balls, freeze, seed, plan), 2 * balls
+    pictures = world.pictures(np.arange(len(world))).cpu().numpy()
+    read = networks(world, plan, folder, pictures)
+    read["pixels"] = _tried(lambda: principal(plan, n_latents, pictures[: plan.images], pictures[plan.images :]))
     rows: list[Row] = []
     kept: dict[str, Any] = {"z": world.z[plan.images :], "masks": world.masks[plan.images :]}
     for arm, (source, model) in readouts(plan, n_latents, seed).items():
         row, code = _read(read[source], model, kept["z"])
         rows.append({"method": arm, **row})
         kept |= {} if code is None else {arm: code}
-    if codes is not None:
-        Path(codes).mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(Path(codes) / f"{balls}-{freeze}-{seed}.npz", **kept)
+    if folder is not None:
+        np.savez_compressed(folder / f"{balls}-{freeze}-{seed}.npz", **kept)
     return rows
+
+
+def world_of(balls: int, freeze: str, seed: int, plan: Plan) -> Balls:
+    """The pictures of a cell, those to learn from first."""
+    return Balls(balls, plan.size, plan.images + plan.judged, freeze, seed, plan.on)
+
+
+def networks(world: Balls, plan: Plan, folder: Path | None, pictures: np.ndarray | None = None) -> Read:
+    """What both networks make of a world's pictures; read from the folder where it is there, else left in it."""
+    steps = f"{plan.place_steps}-{plan.steps}"
+    name = f"networks-{world.n_balls}-{world.freeze}-{world.seed}-{plan.size}-{plan.images}-{steps}.npz"
+    file = None if folder is None else folder / name
+    if file is not None and file.exists():
+        return _kept(file)
+    all_of = world.pictures(np.arange(len(world))).cpu().numpy() if pictures is None else pictures
+    parts, n_latents = (all_of[: plan.images], all_of[plan.images :]), 2 * world.n_balls
+    found: Read = {
+        "places": _tried(lambda: trained(places_model(plan, n_latents, world.seed), *parts)),
+        "features": _tried(lambda: varying(trained(features_model(plan, world.seed), *parts), n_latents)),
+    }
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(file, **_arrays(found))  # pyright: ignore[reportArgumentType]
+    return found
+
+
+def _arrays(read: Read) -> dict[str, Any]:
+    """Codes, or what was refused, as arrays of a file."""
+    out: dict[str, Any] = {}
+    for name, codes in read.items():
+        if isinstance(codes, str):
+            out[f"{name}/refused"] = codes
+        else:
+            out |= {f"{name}/learn": codes.learn, f"{name}/judge": codes.judge}
+            out |= {f"{name}/facts/{fact}": value for fact, value in codes.facts.items()}
+    return out
+
+
+def _kept(file: Path) -> Read:
+    """What ``_arrays`` was given."""
+    with np.load(file, allow_pickle=False) as kept:
+        there = dict(kept)
+    out: Read = {}
+    for name in dict.fromkeys(key.split("/")[0] for key in there):
+        facts = {k.split("/")[2]: v.item() for k, v in there.items() if k.startswith(f"{name}/facts/")}
+        refused = there.get(f"{name}/refused")
+        codes = Codes(there[f"{name}/learn"], there[f"{name}/judge"], facts) if refused is None else refused.item()
+        out[name] = codes
+    return out
 
 
 def _tried(make: Callable[[], Codes]) -> Codes | str:
@@ -383,11 +354,23 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=Plan.steps, help="of the network of features")
     parser.add_argument("--place-steps", type=int, default=Plan.place_steps, help="of the network of places")
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help="worlds of each kind")
+    parser.add_argument("--balls", nargs="+", type=int, default=sorted({n for n, _ in WORLDS}), help="how many, each")
+    parser.add_argument("--train-only", action="store_true", help="train networks into --codes and read nothing")
     parser.add_argument("--small", action="store_true", help="everything tiny: does it run?")
     options = parser.parse_args(arguments)
     plan = SMALL if options.small else Plan(steps=options.steps, place_steps=options.place_steps, device=options.device)
-    one = partial(cell, plan=plan, codes=options.codes)
-    print(compare(tables.run(cells(tuple(range(options.seeds))), one, options.out, jobs=options.jobs, say=True)))
+    asked = [one for one in cells(tuple(range(options.seeds))) if one["balls"] in options.balls]
+    if options.train_only:
+        checks.require(options.codes is not None, "--train-only must have a folder --codes to keep codes in.", "none")
+        for one in asked:
+            print(one, _told(networks(world_of(**one, plan=plan), plan, options.codes)), flush=True)
+        return
+    run = partial(cell, plan=plan, codes=options.codes)
+    print(compare(tables.run(asked, run, options.out, jobs=options.jobs, say=True)))
+
+
+def _told(read: Read) -> dict[str, Any]:
+    return {name: codes if isinstance(codes, str) else codes.facts for name, codes in read.items()}
 
 
 if __name__ == "__main__":
