@@ -97,9 +97,15 @@ def missing(data: str, **_: Any) -> str | None:
 
 def compare(rows: list[Row]) -> str:
     """Ours, data set by data set, and the published table."""
-    header = ("method", "bias", *(f"{data}: {score}" for data in DATA for score in SCORES), "unexplained, each")
+    header = (
+        "method",
+        "bias",
+        *(f"{data}: {score}" for data in DATA for score in SCORES),
+        "unexplained, each",
+        "weight, each",
+    )
     lines = [
-        [method, bias, *_figures(rows, method, bias), _lost(rows, method, bias)]
+        [method, bias, *_figures(rows, method, bias), *_facts(rows, method, bias)]
         for method, bias in [*((m, b) for m in METHODS for b in BIASES), *((m, "none") for m in BASELINES)]
     ]
     beside = [
@@ -120,12 +126,14 @@ def _figures(rows: list[Row], method: str, bias: str) -> list[str]:
     ]
 
 
-def _lost(rows: list[Row], method: str, bias: str) -> str:
-    each = [
-        [r["unexplained"] for r in tables.matching(rows, data=data, method=method, bias=bias) if r.get("unexplained")]
-        for data in DATA
+def _facts(rows: list[Row], method: str, bias: str) -> list[str]:
+    """The variance that is not rebuilt and the weight of the bias, data set by data set."""
+    each = [tables.matching(rows, data=data, method=method, bias=bias) for data in DATA]
+    lost, weight = ([tables.values(group, name) for group in each] for name in ("unexplained", "weight"))
+    return [
+        ", ".join(f"{sum(some) / len(some):.3f}" if some else "–" for some in lost),
+        ", ".join(f"{some[0]:g}" if some and some[0] else "–" for some in weight),
     ]
-    return ", ".join(f"{sum(values) / len(values):.3f}" if values else "–" for values in each)
 
 
 # ---- beside the paper --------------------------------------------------------------------------------------------

@@ -173,7 +173,7 @@ def flow(*, share: float = 1.0, device: str = "auto") -> Flow:
         steps=max(1, round(share * STEPS)), batch_size=BATCH, learning_rate=RATE, clip=1.0, device=device
     )  # fmt: skip
     return Flow(
-        LATENTS, penalty=WEIGHT * DependencySparsity("l1", ramp=0.0, points=images.POINTS), noise=NOISE,
+        LATENTS, penalty=WEIGHT * DependencySparsity("l1", ramp=0.0, points=images.POINTS["FactorVAE"]), noise=NOISE,
         coupling=VolumePreserving(blocks=BLOCKS, hidden=HIDDEN), standardise=False, training=plan, random_state=0,
     )  # fmt: skip
 
