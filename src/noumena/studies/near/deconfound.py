@@ -23,13 +23,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from noumena import checks
+from noumena import checks, seeds
 from noumena.deconfounding import Deconfounding, deconfound
 from noumena.deconfounding.boosting import auroc
+from noumena.report.curves import Figure
 from noumena.studies import rows as tables
+from noumena.studies.claims import Claim
+from noumena.studies.near.averages import averaged, most, printed
 from noumena.studies.rows import Row
 
 VARIABLE = "NOUMENA_CELLPAINTING"
+GENERATED = "generated"
+"""In place of the folder: a few wells of numbers, to try the study on."""
 FILES = {"hct116": "hct116_bortezomib_raw.npz", "cpjump1": "cpjump1_orf_a549_5plates.npz"}
 QUESTIONS = {
     "clone, DMSO": ("hct116", "resistant", "WT"),
@@ -56,7 +61,21 @@ PUBLISHED = {
     "MTOR": (0.663, 0.690, 0.705, 0.679), "PLK1": (0.803, 0.811, 0.815, 0.792), "SRC": (0.660, 0.694, 0.706, 0.676),
 }  # fmt: skip
 """Mean AUROC of base, PCA, ICA and random rotations (table 3)."""
+PUBLISHED_SPARSITY = {
+    "CYP11B1": (0.184, 0.204, 0.237, 0.188), "EIF3H": (0.192, 0.224, 0.268, 0.214), "HCK": (0.156, 0.208, 0.241, 0.166),
+    "MTOR": (0.166, 0.201, 0.233, 0.186), "PLK1": (0.251, 0.307, 0.305, 0.262), "SRC": (0.170, 0.214, 0.240, 0.184),
+}  # fmt: skip
+"""Hoyer sparsity of the same (table 3)."""
 PUBLISHED_CONCENTRATION = (0.163, 0.332, 0.386, 0.287)
+"""Of the same (table 4)."""
+PUBLISHED_SENSITIVITY = {"second size": (0.134, 0.307, 0.372), "third size": (0.133, 0.314, 0.334)}
+"""Concentration of base, PCA and ICA with other sizes of the top features, which are lost; the first is table 4's
+(table 7)."""
+CONDITIONS = {"base": "base", "pca": "PCA", "ica": "PCA + ICA", "random": "PCA + random"}
+BUDGET = 8.0
+"""CPU-minutes of all cells on one core."""
+TOLERANCE = 0.01
+"""Of published figures with three digits, whose standard errors are lost."""
 
 
 class Wells(NamedTuple):
@@ -82,6 +101,8 @@ def folder(data: str | Path | None = None) -> Path:
 
 def wells(question: str, data: str | Path | None = None) -> Wells:
     """The wells of one question; those of the same plates without a part in it have an empty label."""
+    if data == GENERATED:
+        return _generated(question)
     name = QUESTIONS[question][0] if question in QUESTIONS else "cpjump1"
     with np.load(folder(data) / FILES[name], allow_pickle=False) as file:
         columns = {key: file[key] for key in file.files if key != "features"}
@@ -95,6 +116,27 @@ def wells(question: str, data: str | Path | None = None) -> Wells:
     return Wells(columns["X"], columns["plate"], columns["well"], label)
 
 
+def _generated(question: str, *, plates: int = 3, size: int = 24, features: int = 6) -> Wells:
+    """Wells of three plates, half of them positive, with an effect in the first feature."""
+    rng = seeds.numpy_generator(0, "wells in place of files")
+    plate, well = np.repeat(np.arange(plates), size), np.tile(np.arange(size), plates)
+    positive, control = names_of(question)
+    label = np.where(rng.permuted(np.tile(np.arange(size) % 2, (plates, 1)), axis=1).ravel() == 1, positive, control)
+    x = rng.normal(size=(len(label), features))
+    x[:, 0] += 3 * (label == positive)
+    return Wells(x, plate, well, label)
+
+
+def names_of(question: str) -> tuple[str, str]:
+    """The positive label of a question and its control; that of a gene is its name.
+
+    >>> names_of("drug"), names_of("TP53")
+    (('bortezomib', 'DMSO'), ('TP53', 'negcon'))
+    """
+    _, positive, control = QUESTIONS.get(question, ("cpjump1", question, "negcon"))
+    return positive, control
+
+
 def _clones(question: str, columns: dict[str, np.ndarray]) -> Wells:
     drug, kind, alike = columns["treatment"], columns["clone_type"], np.char.startswith(columns["batch"], "2019_11")
     label = {
@@ -105,6 +147,17 @@ def _clones(question: str, columns: dict[str, np.ndarray]) -> Wells:
     }[question]
     kept = alike if question != "clone, all plates" else np.ones(len(alike), dtype=bool)
     return Wells(*(column[kept] for column in (columns["X"], columns["plate"], columns["well"], label)))
+
+
+def missing(**row: Any) -> str | None:
+    """What a cell lacks to be run: the files, or nothing."""
+    if row.get("data") == GENERATED:
+        return None
+    try:
+        folder(row.get("data"))
+    except checks.InputError as error:
+        return str(error)
+    return None
 
 
 def genes(data: str | Path | None = None) -> list[str]:
@@ -128,7 +181,7 @@ def cell(question: str, protocol: str, *, data: str | Path | None = None, **chan
     """One row per condition: its scores and what it adds to the others."""
     checks.one_of(protocol, "protocol", tuple(PROTOCOLS))
     table = wells(question, data)
-    positive, control = QUESTIONS[question][1:] if question in QUESTIONS else (question, "negcon")
+    positive, control = names_of(question)
     settings = {"rotations": ROTATIONS, "top": TOP, "remove_batch": protocol != "one", **PROTOCOLS[protocol], **changes}
     found = deconfound(
         table.x, table.plate, table.label, positive=positive, control=control, folds="each", random_state=0, **settings
@@ -227,6 +280,60 @@ NOTE = (
     "rotations: its score of PCA is that of ICA and random rotations. Position: what a well's place alone scores, from "
     "the other plates; where it is 1 a label cannot be told from its place. Clones recur on every plate of one design."
 )
+
+
+OTHER_DATA = "other data: RxRx3-core and OpenPhenom there, single genes of CPJUMP1 here"
+
+
+def claims(rows: list[Row]) -> list[Claim]:
+    """Every figure of tables 3, 4 and 7 beside our single genes, which are of other data, by condition."""
+    found = [
+        _claim(rows, f"Table 3: {gene}", column, metric, condition, figure)
+        for column, metric, table in (("auroc", "AUROC", PUBLISHED), ("hoyer", "Hoyer sparsity", PUBLISHED_SPARSITY))
+        for gene, figures in table.items()
+        for condition, figure in zip(CONDITIONS, figures, strict=True)
+    ]
+    sizes = {"Table 4": PUBLISHED_CONCENTRATION, **{f"Table 7: {k}": v for k, v in PUBLISHED_SENSITIVITY.items()}}
+    return found + [
+        _claim(rows, where, f"concentration {TOP[where != 'Table 4']}", "concentration", condition, figure)
+        for where, figures in sizes.items()
+        for condition, figure in zip(CONDITIONS, figures, strict=False)
+    ]
+
+
+def _claim(rows: list[Row], where: str, column: str, metric: str, condition: str, figure: float) -> Claim:
+    """A figure beside that of every single gene; the place of a well is a baseline of its AUROC."""
+    there = _single(rows)
+    baseline = most({"place of the well": tables.values(there, "position")}) if column == "auroc" else None
+    ours = tables.values(tables.matching(there, condition=condition), column)
+    where = f"{where}, {CONDITIONS[condition]}" if ":" in where else f"{where}: {CONDITIONS[condition]}"
+    return Claim(where, metric, figure, ours, TOLERANCE, baseline=baseline, not_comparable=OTHER_DATA)
+
+
+def _single(rows: list[Row]) -> list[Row]:
+    return [row for row in tables.matching(rows, protocol="ours") if row["question"] not in QUESTIONS]
+
+
+def figures(rows: list[Row]) -> list[Figure]:
+    """AUROC and sparsity by condition: our single genes and the published ones, of other data."""
+    return [
+        _figure(rows, "auroc", "AUROC on plates held out", PUBLISHED),
+        _figure(rows, "hoyer", "Hoyer sparsity of splits", PUBLISHED_SPARSITY),
+    ]
+
+
+def _figure(rows: list[Row], column: str, up: str, table: dict[str, tuple[float, ...]]) -> Figure:
+    there = _single(rows)
+    ours = {name: tables.values(tables.matching(there, condition=c), column) for c, name in CONDITIONS.items()}
+    curves = [averaged("single genes", ours)]
+    curves += [printed(gene, dict(zip(CONDITIONS.values(), four, strict=True))) for gene, four in table.items()]
+    return Figure(f"{up}: our genes, and the published ones", "condition", up, tuple(curves))
+
+
+def tiny() -> list[Row]:
+    """Two questions on wells that need no file."""
+    shared = {"data": GENERATED, "rotations": 1, "n_components": 3}
+    return [{"question": question, "protocol": "ours", **shared} for question in ("treated", "a gene")]
 
 
 def main(arguments: list[str] | None = None) -> None:

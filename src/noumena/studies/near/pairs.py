@@ -15,15 +15,13 @@ The files ``h_networks.npz`` and ``h_aev.npz`` of ANI-1x and ``dsprites_downsamp
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from functools import partial
-from itertools import combinations, pairwise
+from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from noumena import checks, seeds
@@ -34,20 +32,34 @@ from noumena.estimators import VAE, Autoencoder, Training
 from noumena.extraction import representations
 from noumena.guarantees.agreement import AFFINE, ICA, PERMUTATION, RIGID, efficiency
 from noumena.nets.conv import ConvDecoder, ConvEncoder
+from noumena.report.curves import Figure
 from noumena.studies import rows as tables
+from noumena.studies.claims import Claim
+from noumena.studies.near.averages import averaged, most, printed
 from noumena.studies.near.encoders import VICReg
+from noumena.studies.near.pair_data import (
+    AUDITED,
+    GENERATED,
+    MEMBERS,
+    SIZE,
+    VARIABLES,
+    Atoms,
+    Shapes,
+    ensemble,
+    generated_atoms,
+    generated_shapes,
+    located,
+    shapes,
+    untrained_network,
+)
+from noumena.studies.near.pair_data import SIZES as SIZES
 from noumena.studies.rows import Row
-from noumena.worlds import benchmarks
 
 KINDS = {"permutation": PERMUTATION, "rigid": RIGID, "affine": AFFINE, "ICA": ICA}
 PROTOCOLS = {"held out": True, "in-sample": False}
 FOLDS = 3
-FILES = {"ani": ("h_networks.npz", "h_aev.npz"), "dsprites": ("dsprites_downsampled.npz",)}
-VARIABLES = {"ani": "NOUMENA_ANI1X", "dsprites": "NOUMENA_DSPRITES"}
-PARTS = tuple(FILES)
+PARTS = tuple(VARIABLES)
 
-MEMBERS, SIZES = 8, (384, 160, 128, 96, 1)
-CELU = 0.1
 BARELY = 1e-3
 """Inputs that spread less than this share of the widest are no part of the linear baseline: in some molecules alone
 they are more than rounding."""
@@ -57,9 +69,7 @@ HIDDEN = {"hidden 1": "1", "hidden 2": "3", "hidden 3": "5"}
 
 CLASSES = ("AE", "VAE", "VICReg", UNTRAINED)
 RUNS, LATENTS, WIDTHS, LAST_HIDDEN = 4, 10, (32, 32, 64), 64
-SIZE, STEPS, BATCH, RATE, BETA = 32, 3000, 256, 1e-3, 0.1
-AUDITED = 8000
-"""Images on which runs are compared."""
+STEPS, BATCH, RATE, BETA = 3000, 256, 1e-3, 0.1
 
 PUBLISHED = {
     "Pythia-160M": (0.219, 0.150, 0.131, 0.202),
@@ -68,69 +78,14 @@ PUBLISHED = {
     "ResNet-18": (0.382, 0.206, 0.175, 0.312),
 }
 """Table 1: errors up to a permutation, a rigid map, a linear map, and by ICA."""
+PUBLISHED_EFFICIENCY = {"Pythia-160M": 0.25, "MAE": 0.59, "CheXpert": 0.38, "ResNet-18": 0.40}
+"""Table 1: the share beside ICA."""
+BUDGET = 12.0
+"""CPU-minutes of all cells on one core, beside a GPU on which the models of images train."""
+TOLERANCE = 0.01
+"""Of published figures with three digits, and of shares with two; they have no spread."""
 ALL = "all"
 Tables = dict[str, np.ndarray]
-
-
-# ---- data --------------------------------------------------------------------------------------------------------
-
-
-def located(part: str, data: str | Path | None = None) -> list[Path]:
-    """The files of a part, below the folder ``data`` or where the environment says."""
-    given = data if data is not None else os.environ.get(VARIABLES[part])
-    must = f"The files of {part} must be named by --data or by the variable {VARIABLES[part]}."
-    checks.require(given is not None, must, "neither")
-    place = Path(str(given))
-    found = [place] if place.is_file() else [path for name in FILES[part] for path in sorted(place.rglob(name))[:1]]
-    names = " and ".join(FILES[part])
-    checks.require(len(found) == len(FILES[part]), f"The folder must hold {names}.", f"{place.name} with {len(found)}")
-    return found
-
-
-class Atoms(NamedTuple):
-    """Environments of atoms, and the molecule of each."""
-
-    x: np.ndarray
-    molecules: np.ndarray
-
-
-def ensemble(weights: Path, inputs: Path) -> tuple[list[nn.Sequential], Atoms]:
-    """The eight networks and the rows they see."""
-    networks = [_network(k) for k in range(MEMBERS)]
-    names = {f"ani1x_{k}_{kind}{j}" for k in range(MEMBERS) for j in range(len(SIZES) - 1) for kind in "wb"}
-    with np.load(weights, allow_pickle=False) as file:
-        checks.require(names <= set(file), f"{weights.name} must hold {MEMBERS} networks.", f"{len(file)} arrays")
-        for k, network in enumerate(networks):
-            for j, layer in enumerate(list(network)[::2]):
-                kinds = {"weight": file[f"ani1x_{k}_w{j}"], "bias": file[f"ani1x_{k}_b{j}"]}
-                layer.load_state_dict({kind: torch.tensor(value) for kind, value in kinds.items()})
-    with np.load(inputs, allow_pickle=False) as file:
-        must = f"{inputs.name} must hold aev and molecule."
-        checks.require({"aev", "molecule"} <= set(file), must, ", ".join(file))
-        return networks, Atoms(file["aev"].astype(np.float64), file["molecule"])
-
-
-def _network(seed: int) -> nn.Sequential:
-    """An untrained network of the ensemble's form."""
-    with seeds.global_torch(seed, "untrained network"):
-        linear = [nn.Linear(inputs, outputs) for inputs, outputs in pairwise(SIZES)]
-    return nn.Sequential(*[part for layer in linear for part in (layer, nn.CELU(CELU))][:-1])
-
-
-class Shapes(NamedTuple):
-    """Flat images to train on; the compared ones and the shape and scale of each."""
-
-    train: np.ndarray
-    x: np.ndarray
-    groups: np.ndarray
-
-
-def shapes(path: Path, *, size: int = SIZE, audited: int = AUDITED) -> Shapes:
-    """The images of dSprites, and a draw of them that is compared; it depends on their number only."""
-    images = benchmarks.dsprites(path)
-    x, factors = images.rows(size=size), np.asarray(images.factors)
-    drawn = seeds.numpy_generator(0, "compared images", len(x)).permutation(len(x))[:audited]
-    return Shapes(x, x[drawn], factors[drawn, 0] * (factors[:, 1].max() + 1) + factors[drawn, 1])
 
 
 # ---- cells -------------------------------------------------------------------------------------------------------
@@ -147,16 +102,24 @@ def cells(parts: Sequence[str] = PARTS) -> list[Row]:
 def cell(part: str, model: str, scope: str, *, data: str | Path | None = None, **changes: Any) -> list[Row]:
     """One row per pair, layer and protocol."""
     checks.one_of(part, "part", PARTS)
+    generated = data == GENERATED
     if part == "ani":
         layer, protocol = checks.one_of(scope, "scope", tuple(c["scope"] for c in cells(("ani",)))).split(", ")
-        return _of_ensemble(model, layer, protocol, located(part, data), int(changes.get("members", MEMBERS)))
-    return _of_images(checks.one_of(model, "model", CLASSES), located(part, data)[0], **changes)
+        seen = ([], generated_atoms()) if generated else ensemble(*located(part, data))
+        return _of_ensemble(model, layer, protocol, seen, int(changes.get("members", MEMBERS)))
+    checks.one_of(model, "model", CLASSES)
+    size = changes.pop("size", SIZE)
+    audited = changes.pop("audited", AUDITED)
+    images = generated_shapes(size) if generated else shapes(located(part, data)[0], size=size, audited=audited)
+    return _of_images(model, images, size=size, **changes)
 
 
-def _of_ensemble(model: str, layer: str, protocol: str, files: list[Path], members: int) -> list[Row]:
-    networks, atoms = ensemble(files[0], files[1])
+def _of_ensemble(
+    model: str, layer: str, protocol: str, seen: tuple[list[nn.Sequential], Atoms], members: int
+) -> list[Row]:
+    networks, atoms = seen
     if checks.one_of(model, "model", (ANI, UNTRAINED)) == UNTRAINED:
-        networks = [_network(k) for k in range(MEMBERS)]
+        networks = [untrained_network(k) for k in range(MEMBERS)]
     runs = {f"member {k}": representations(net, atoms.x, HIDDEN[layer]) for k, net in enumerate(networks[:members])}
     spread = atoms.x.std(axis=0)
     varying = atoms.x[:, spread > BARELY * spread.max()]
@@ -164,8 +127,7 @@ def _of_ensemble(model: str, layer: str, protocol: str, files: list[Path], membe
     return rows_of(found, layer=layer, protocol=protocol)
 
 
-def _of_images(model: str, path: Path, *, size: int = SIZE, audited: int = AUDITED, **settings: Any) -> list[Row]:
-    images = shapes(path, size=size, audited=audited)
+def _of_images(model: str, images: Shapes, *, size: int, **settings: Any) -> list[Row]:
     encoders, objective = trained(model, images.train, size=size, **settings)
     found = []
     for layer, name in {"last hidden": str(len(encoders[0]) - 2), "latents": None}.items():
@@ -243,6 +205,17 @@ def _efficiency(row: Row, kind: str) -> float | None:
     return None if None in errors else _mean([efficiency(*errors)])
 
 
+def missing(**row: Any) -> str | None:
+    """What a cell lacks to be run: the files of its part, or nothing."""
+    if row.get("data") == GENERATED:
+        return None
+    try:
+        located(row["part"], row.get("data"))
+    except InputError as error:
+        return str(error)
+    return None
+
+
 # ---- comparison --------------------------------------------------------------------------------------------------
 
 COLUMNS = (
@@ -279,6 +252,51 @@ NOTE = (
     "map of what the models see; axes are components of ICA that are found again in every run on rows it did not see. "
     "Published rows are other models. Agreement is stability, not truth."
 )
+
+
+STANDS = {"MAE": ("AE", "last hidden"), "ResNet-18": (ANI, "hidden 3")}
+"""What we have of the kind of a published pair: autoencoders, and networks trained with labels."""
+INPUT = "linear map of the input"
+
+
+def claims(rows: list[Row]) -> list[Claim]:
+    """Every figure of Table 1 beside our models of the same kind, in-sample as published; they are other models."""
+    return [claim for model in PUBLISHED for claim in _claims(model, tables.matching(rows, protocol="in-sample"))]
+
+
+def _claims(model: str, rows: list[Row]) -> list[Claim]:
+    name, layer = STANDS.get(model, (None, None))
+    there = [] if name is None else tables.matching(rows, model=name, layer=layer)
+    why = "other models: none of its kind here" if name is None else f"other models: {name} here, {layer}"
+    baseline = most({INPUT: tables.values(there, "input")})
+    found = [
+        Claim(f"Table 1: {model}", f"error up to {kind}", figure, tables.values(there, kind), TOLERANCE, better="lower",
+              baseline=baseline if kind == "affine" else None, not_comparable=why)
+        for kind, figure in zip(KINDS, PUBLISHED[model], strict=True)
+    ]  # fmt: skip
+    share, ours = PUBLISHED_EFFICIENCY[model], tables.values(there, "efficiency")
+    return [*found, Claim(f"Table 1: {model}", "efficiency of ICA", share, ours, TOLERANCE, not_comparable=why)]
+
+
+def figures(rows: list[Row]) -> list[Figure]:
+    """Errors in-sample by what is forgiven: our models, untrained ones, and the published pairs."""
+    there = tables.matching(rows, protocol="in-sample")
+    shown = [(ANI, "hidden 3"), *((model, "last hidden") for model in CLASSES)]
+    curves = []
+    for model, layer in shown:
+        group = tables.matching(there, model=model, layer=layer)
+        found = {kind: tables.values(group, kind) for kind in KINDS}
+        curves.append(averaged(f"{model}, {layer}", found, baseline=model == UNTRAINED))
+    curves += [printed(model, dict(zip(KINDS, four, strict=True))) for model, four in PUBLISHED.items()]
+    return [Figure("Pairs of models that differ by their seeds", "up to", "error over the diameter", tuple(curves))]
+
+
+def tiny() -> list[Row]:
+    """Untrained networks of the ensemble's form, and two autoencoders for a moment, on data that need no file."""
+    atoms = {"part": "ani", "model": UNTRAINED, "scope": "hidden 3, in-sample", "members": 2}
+    training = {"size": 16, "runs": 2, "steps": 2, "batch": 16, "device": "cpu"}
+    images = {"part": "dsprites", "model": "AE", "scope": ALL, **training}
+    return [{**one, "data": GENERATED} for one in (atoms, images)]
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -19,6 +19,7 @@ from noumena.ambiguity import Ambiguity
 from noumena.metrics.factors import factors_of
 from noumena.metrics.scorecard import METRICS, score
 from noumena.studies import rows as tables
+from noumena.studies.claims import Claim
 from noumena.studies.rows import Row
 
 ROWS = 4000
@@ -29,6 +30,13 @@ KINDS = ("continuous", "discrete")
 LEVELS = (3, 4, 5, 6)
 ALIKE, NEAR_CHANCE = 0.03, 0.1
 """Scores closer than this are the same as the truth's, and as chance, which is measured on few shuffles."""
+BUDGET = 9.0
+"""CPU-minutes of all cells on one core."""
+TOLERANCE = 0.0
+"""Of the share of kinds of factors in which an expectation holds: it holds in all."""
+NO_SCORE = "the score cannot be had in this case"
+ANYTHING = "=<~>"
+"""The relations there are: where all are allowed nothing is expected."""
 HADAMARD = np.array([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]]) / 2
 
 Rng = np.random.Generator
@@ -127,7 +135,7 @@ def expected(title: str, case: str, forgives: str) -> str:
     """
     if case in MAPS:
         forgiven = Ambiguity(MAPS[case][0]) <= Ambiguity(forgives.split(" {")[0])
-        return "=" if forgiven else "=<~>"
+        return "=" if forgiven else ANYTHING
     if title == LEAK:
         return "="
     falls = {
@@ -137,7 +145,7 @@ def expected(title: str, case: str, forgives: str) -> str:
         "more": title in OF_LEARNED,
     }
     if case == "fewer" and title == SOURCES_LOST:
-        return "=<~>"
+        return ANYTHING
     return "~" if case == "noise" else ("<~" if falls[case] else "=")
 
 
@@ -172,6 +180,40 @@ def judged(rows: list[Row], case: str) -> tuple[float, str | None]:
     value, level = (float(np.mean([row["value"] for row in group])) for group in (here, truth))
     chances = [row["chance"] for row in here if row["chance"] is not None]
     return value, relation(value, level, float(np.mean(chances)) if chances else None)
+
+
+def claims(rows: list[Row]) -> list[Claim]:
+    """Whether every score does in every case what is expected of it, for either kind of factors; no paper says it.
+
+    Scores are those that there are rows of; a case in which anything may happen makes no claim.
+    """
+    sound = tables.matching(rows)
+    forgives, run = {row["title"]: row["forgives"] for row in sound}, {row["case"] for row in sound}
+    found = []
+    for title in forgives:
+        there = tables.matching(sound, title=title)
+        for case in (*MAPS, *OTHERS):
+            allowed = expected(title, case, forgives[title])
+            if allowed != ANYTHING:
+                held = tuple(held_by_kind(there, case, allowed))
+                refused = NO_SCORE if case in run and not held else None
+                name, metric = f"Expected of {title}: {case}", f"is {' or '.join(allowed)}"
+                found.append(Claim(name, metric, 1.0, held, TOLERANCE, not_comparable=refused))
+    return found
+
+
+def held_by_kind(rows: list[Row], case: str, allowed: str) -> list[float]:
+    """1 or 0 for each kind of factors that a score has rows of: whether its relation in a case is an allowed one."""
+    relations = [judged(tables.matching(rows, kind=kind), case)[1] for kind in KINDS]
+    return [float(how in allowed) for how in relations if how is not None]
+
+
+def tiny() -> list[Row]:
+    """One score of the truth, of a copy and of noise, on few rows."""
+    return [
+        {"kind": "continuous", "case": case, "seed": 0, "rows": 300, "metrics": "mig"}
+        for case in ("identity", "copied", "noise")
+    ]
 
 
 if __name__ == "__main__":
