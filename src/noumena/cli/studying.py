@@ -1,4 +1,4 @@
-"""``noumena study``: published tables beside ours: list, run, compare, merge, rows, pages."""
+"""``noumena study``: published tables beside ours: list, run, compare, merge, rows, pages, write."""
 
 from __future__ import annotations
 
@@ -173,6 +173,28 @@ def study_pages(
 
     with claimed(out, force=force):
         print(f"Open {write_pages(_studies(names, results), out)}.")
+
+
+@study.command("write")
+def write_documents(
+    documents: Annotated[list[Path], typer.Argument(help="Markdown pages that quote studies.")],
+    results: Results = Path("results"),
+) -> None:
+    """Bring the tables that Markdown pages quote up to today's rows.
+
+    Example: noumena study write README.md docs/studies.md
+    """
+    from noumena.studies.documents import refreshed
+    from noumena.studies.rows import replaced
+
+    for document in documents:
+        if not document.is_file():
+            raise InputError(f"A document must be a file. Got {document}.")
+        before = document.read_text(encoding="utf-8")
+        after = refreshed(before, results)
+        if after != before:
+            replaced(document, after)
+        print(f"{document}: {'changed' if after != before else 'as the rows say'}")
 
 
 def _studies(names: list[str] | None, results: Path) -> list[Study]:

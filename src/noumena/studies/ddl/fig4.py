@@ -258,7 +258,3 @@ def figures(rows: list[Row]) -> list[Figure]:
         )
         for d in DIMENSIONS
     ]
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.ddl.fig4")

@@ -66,7 +66,3 @@ def figures(rows: list[Row]) -> list[Figure]:
 
 def _chosen(rows: list[Row], world: str) -> dict[float | str, list[Row]]:
     return table3.by_dimension(rows, world=world, method=settings.DEPENDENCY, recipe="ours", noise=0.0)
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.ddl.fig5")

@@ -236,7 +236,3 @@ def figures(rows: list[Row]) -> list[Figure]:
         curves.append(settings.published_curve(f"{method}, published", PUBLISHED["diverse", method]))
     curves.append(settings.curve("x itself", by_dimension(square, method=settings.DEPENDENCY), "x", baseline=True))
     return [Figure("Table 3: biases on square worlds", "latents d", "MCC", tuple(curves))]
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.ddl.table3")

@@ -78,7 +78,3 @@ def claims(rows: list[Row]) -> list[Claim]:
         for d in table3.DIMENSIONS
         for (world, noise), figures in PUBLISHED.items()
     ]
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.ddl.table4")

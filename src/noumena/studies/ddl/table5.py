@@ -110,7 +110,3 @@ def figures(rows: list[Row]) -> list[Figure]:
 
 def _by_weight(rows: list[Row], d: int, recipe: str) -> dict[float | str, list[Row]]:
     return {f"{weight:g}": tables.matching(rows, d=d, weight=weight, recipe=recipe) for weight in WEIGHTS}
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.ddl.table5")

@@ -85,7 +85,3 @@ def figures(rows: list[Row]) -> list[Figure]:
     for column, name in table3.TRIVIAL.items():
         curves.append(settings.curve(name, chosen(settings.DEPENDENCY), column, baseline=True))
     return [Figure("Wide worlds: 4·d observations of d latents", "latents d", "MCC", tuple(curves))]
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.ddl.wide")

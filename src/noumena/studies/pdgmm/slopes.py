@@ -99,7 +99,3 @@ def figures(rows: list[Row]) -> list[Figure]:
 def tiny() -> list[Row]:
     """Five latents, two layers, a few hundred rows."""
     return settings.tiny(GROUPS[5][0])
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.pdgmm.slopes")

@@ -131,7 +131,3 @@ def figures(rows: list[Row]) -> list[Figure]:
 def tiny() -> list[Row]:
     """Five latents, a few hundred rows."""
     return settings.tiny(SIZES[0])
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.pdgmm.table1")

@@ -100,7 +100,3 @@ def figures(rows: list[Row]) -> list[Figure]:
 def tiny() -> list[Row]:
     """Two and ten columns to spare, a few hundred rows."""
     return [{"extra": extra, "seed": 0, **settings.TINY} for extra in (2, 10)]
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.pdgmm.table10")

@@ -133,7 +133,3 @@ def figures(rows: list[Row]) -> list[Figure]:
 def tiny() -> list[Row]:
     """Five latents, a few hundred rows."""
     return settings.tiny(PRINTED[0])
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.pdgmm.table11")

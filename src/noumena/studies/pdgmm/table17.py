@@ -99,7 +99,3 @@ def _of_kind(rows: list[Row], change: Row, w: Row) -> list[Row]:
 def tiny() -> list[Row]:
     """Five latents, one other law and one other mixing, a few hundred rows."""
     return [settings.tiny({**PRINTED[0], **KINDS[kind]})[0] for kind in ("exponential", "sigmoid")]
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.pdgmm.table17")

@@ -58,7 +58,3 @@ def claims(rows: list[Row]) -> list[Claim]:
 def tiny() -> list[Row]:
     """Two and five latents, a few hundred rows."""
     return [{"n": n, "seed": 0, **settings.TINY} for n in (2, 5)]
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.pdgmm.table18")

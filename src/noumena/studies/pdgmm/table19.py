@@ -59,7 +59,3 @@ def claims(rows: list[Row]) -> list[Claim]:
 def tiny() -> list[Row]:
     """Two graphs of five latents, a few hundred rows."""
     return [{"edges": k, "seed": 0, "n": 5, **settings.TINY} for k in (0, 1)]
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.pdgmm.table19")

@@ -124,7 +124,3 @@ def blockwise(row: Row, sizes: tuple[int, ...]) -> Row:
 def tiny() -> list[Row]:
     """Two structures of blocks, a few hundred rows."""
     return [{"blocks": b, "edges": 1, "seed": 0, **settings.TINY} for b in list(BLOCKS)[:2]]
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.pdgmm.table20")

@@ -75,7 +75,3 @@ def figures(rows: list[Row]) -> list[Figure]:
 def tiny() -> list[Row]:
     """Five independent latents, a few hundred rows."""
     return settings.tiny(WORLDS[0])
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.pdgmm.table4")

@@ -118,7 +118,3 @@ def figures(rows: list[Row]) -> list[Figure]:
 def tiny() -> list[Row]:
     """Five and ten latents, a few hundred rows."""
     return [{**w, "seed": 0, "rows": settings.TINY["rows"]} for w in WORLDS[:2]]
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.pdgmm.table5")

@@ -122,7 +122,3 @@ def tiny() -> list[Row]:
     return [
         {"setting": s, "value": float(v), "seed": 0, **settings.TINY} for s, v in zip(VALUES, (1, 2, RATE), strict=True)
     ]
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.pdgmm.table6")

@@ -85,7 +85,3 @@ def figures(rows: list[Row]) -> list[Figure]:
     """MCC with and without sparsity by every parameter of the worlds."""
     published: dict[str, Any] = dict(zip(("with sparsity", "WO", "oracle"), zip(*PUBLISHED, strict=True), strict=False))
     return settings.figures("Table 8: MCC", table1.GROUPS, partial(settings.of_world, rows), published)
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.pdgmm.table8")

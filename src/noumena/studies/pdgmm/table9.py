@@ -102,7 +102,3 @@ def figures(rows: list[Row]) -> list[Figure]:
 def tiny() -> list[Row]:
     """Five latents, a few hundred rows."""
     return settings.tiny(of(PRINTED[0]))
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.pdgmm.table9")

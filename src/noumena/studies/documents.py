@@ -1,0 +1,49 @@
+"""Documents that quote studies: the parts that come from rows are written from rows.
+
+In a Markdown page the block of text after `` `results/NAME/rows.csv` `` is what the study's ``compare`` says, and what
+stands between ``<!-- verdicts by paper -->`` or ``<!-- verdicts by study -->`` and ``<!-- end -->`` are counts of
+verdicts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from noumena.studies import claims as verdicts
+from noumena.studies.claims import VERDICTS
+from noumena.studies.pages import paper
+from noumena.studies.study import Study, get, names
+
+_BLOCK = re.compile(r"(`results/([\w/]+)/rows\.csv`\n\n```text\n).*?(\n```)", flags=re.DOTALL)
+_COUNTS = re.compile(r"(<!-- verdicts by (paper|study) -->\n\n).*?(\n\n<!-- end -->)", flags=re.DOTALL)
+
+
+def refreshed(text: str, results: str | Path = "results") -> str:
+    """A page with the tables that the rows give today."""
+    text = _BLOCK.sub(lambda found: found[1] + get(found[2], results).compare() + found[3], text)
+    if not _COUNTS.search(text):
+        return text
+    studies = [get(name, results) for name in names()]
+    tables = {"paper": counts_table(studies, paper, "papers"), "study": counts_table(studies, _linked, "study")}
+    return _COUNTS.sub(lambda found: found[1] + tables[found[2]] + found[3], text)
+
+
+def counts_table(studies: Sequence[Study], named: Callable[[Study], str], title: str) -> str:
+    """Counts of verdicts as a Markdown table, one line for each name that studies share."""
+    groups: dict[str, list[verdicts.Claim]] = {}
+    for study in studies:
+        groups.setdefault(named(study), []).extend(study.claims())
+    groups = {name: claims for name, claims in groups.items() if claims}
+    groups["**all**"] = [claim for claims in groups.values() for claim in claims]
+    header = [title, "published figures", *VERDICTS, "`x`, PCA or ICA as good"]
+    lines = [
+        [name, len(claims), *verdicts.counted(claims).values(), sum(claim.trivial for claim in claims)]
+        for name, claims in groups.items()
+    ]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in [header, ["---"] * len(header), *lines])
+
+
+def _linked(study: Study) -> str:
+    return f"`{study.name}`: {study.title.rstrip('.')}"
