@@ -32,12 +32,12 @@ RESULTS = Path(__file__).parents[2] / "results" / "pdgmm"
 RUN = (table1, table4, table5, table6, table8, table9, table10, table11, table17, table18, table19, table20, slopes)
 STUDIES = (*RUN, ball_claims)
 PRINTED = {
-    table1: 22 * 4,
-    table4: 22,
+    table1: (22 - 5) * 4,  # the base row is printed six times
+    table4: 22 - 6,
     table5: 5 * 3 + 2,
     table6: 9 + 4,
-    table8: 22 * 4,
-    table9: 18 * 2,
+    table8: (22 - 5) * 3,  # its first column is Table 1's
+    table9: (18 - 4) * 2,
     table10: 5 * 2,
     table11: 21 * 3,
     table17: 13 * 4,
@@ -160,11 +160,13 @@ def test_a_rotated_world_is_worse_where_the_paper_has_more():
     assert claim.verdict == "worse"
 
 
-def test_the_base_row_is_the_same_in_every_group():
+def test_the_base_row_counts_once():
     claims = committed(table1)
-    names = ("n = 10", "k = 1", "M = 10", "ρ = 50 %", "δ = 0", "θ = 0")
-    values = {of(claims, f"Table 1: {name}", "R² of stage 1").ours for name in names}
-    assert values == {tuple(float(r["r2"]) for r in raw(table1, **BASE, method="flow"))}
+    base = tuple(float(r["r2"]) for r in raw(table1, **BASE, method="flow"))
+    assert [claim.where for claim in claims if claim.ours == base] == ["Table 1: n = 10"]
+    assert not {f"Table 1: {name}" for name in ("k = 1", "M = 10", "ρ = 50 %", "δ = 0", "θ = 0")} & {
+        claim.where for claim in claims
+    }
 
 
 def test_x_itself_stands_beside_what_is_not_run_and_is_not_compared():
@@ -176,10 +178,13 @@ def test_x_itself_stands_beside_what_is_not_run_and_is_not_compared():
     assert {of(second, "Table 8: n = 5", m).verdict for m in ("MCC of the oracle", "MCC of VaDE")} == {NOT_RUN}
 
 
-def test_independent_latents_have_one_world_for_every_k():
+def test_independent_latents_have_one_world_which_counts_once_for_each_of_its_figures():
     claims = committed(table4)
-    found = {of(claims, f"Table 4: k = {k}", "MCC of stage 2").ours for k in range(4)}
-    assert found == {tuple(float(r["mcc"]) for r in raw(table4, **{**BASE, "edges": "0"}, method="flow"))}
+    base = tuple(float(r["mcc"]) for r in raw(table4, **{**BASE, "edges": "0"}, method="flow"))
+    same = [claim for claim in claims if claim.ours == base]
+    assert same[0].where == "Table 4: n = 10"
+    figures = [(claim.published, claim.spread) for claim in same]
+    assert len(set(figures)) == len(figures) < 6
 
 
 def test_only_the_settings_that_the_paper_uses_are_compared():

@@ -82,8 +82,9 @@ class Study:
 
     @property
     def caption(self) -> str:
-        """The rest of its docstring."""
-        return "\n".join((self.module.__doc__ or "").splitlines()[1:]).strip()
+        """The rest of its docstring, a line for each paragraph."""
+        text = "\n".join((self.module.__doc__ or "").splitlines()[1:]).strip()
+        return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n")).replace("`", "").replace("**", "")
 
     @cached_property
     def code(self) -> str:

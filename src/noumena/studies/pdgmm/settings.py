@@ -89,6 +89,18 @@ def distinct(worlds: Iterable[Row]) -> list[Row]:
     return list({tuple(w.values()): w for w in worlds}.values())
 
 
+def once(lines: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """Lines of a table without those that are printed again: the same world under another name, the same figures.
+
+    >>> once([(("n = 10", {"n": 10}), 0.9), (("k = 1", {"n": 10}), 0.9), (("k = 2", {"n": 10}), 0.8)])
+    [(('n = 10', {'n': 10}), 0.9), (('k = 2', {'n': 10}), 0.8)]
+    """
+    found: dict[str, tuple[Any, ...]] = {}
+    for (name, w), *figures in lines:
+        found.setdefault(repr((w, figures)), ((name, w), *figures))
+    return list(found.values())
+
+
 def cells(worlds: Iterable[Row], seeds: Sequence[int] = SEEDS) -> list[Row]:
     """A cell for every world and seed; the largest worlds come first, so that they do not finish last."""
     ordered = sorted(distinct(worlds), key=lambda w: -w["n"])

@@ -54,11 +54,12 @@ def compare(rows: list[Row]) -> str:
 
 
 def claims(rows: list[Row]) -> list[Claim]:
-    """MCC of each row; the column repeated from Table 1 is there."""
-    pairs = zip(settings.printed(table1.GROUPS), WORLDS, PUBLISHED, strict=True)
+    """MCC of each row, the base row once; the column repeated from Table 1 is there."""
+    names = [name for name, _ in settings.printed(table1.GROUPS)]
+    lines = settings.once(zip(zip(names, WORLDS, strict=True), PUBLISHED, strict=True))
     return [
         settings.claim(f"Table 4: {name}", "MCC of stage 2", published, settings.of_world(rows, w))
-        for (name, _), w, published in pairs
+        for (name, w), published in lines
     ]
 
 
