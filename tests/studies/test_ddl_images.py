@@ -10,6 +10,7 @@ from noumena.estimators import training as loop
 from noumena.nets import UNet, VectorQuantised
 from noumena.studies.ddl import images, table1, table6, table7
 from noumena.studies.ddl.images import Codes
+from noumena.studies.study import Study
 
 
 @pytest.fixture(autouse=True)
@@ -205,14 +206,17 @@ def test_what_has_not_run_is_a_dash_and_hours_are_added_up():
     assert f"{len(some) * 60 / 3600:.2f} hours" in text
 
 
-def test_missing_files_are_named_and_what_needs_none_is_run(capsys, tmp_path, monkeypatch):
+def test_missing_files_are_named_and_what_needs_none_is_run(tmp_path, monkeypatch):
     monkeypatch.delenv("NOUMENA_DSPRITES", raising=False)
-    monkeypatch.setattr(images, "codes", lambda **_: Codes(np.zeros((3, 2, 2)), {"unexplained": [0.1]}))
-    options = ["--data", "rooms", "dSprites", "--methods", "FactorVAE", "--train-only", "--codes", str(tmp_path)]
-    images.command(table1, options)
-    said = capsys.readouterr().out
-    assert "Skipped. dSprites must be named by --dsprites or by the variable NOUMENA_DSPRITES" in said
-    assert said.count("'rooms'") == 3
+    monkeypatch.setattr(images, "codes", lambda *_, **__: Codes(np.zeros((3, 2, 2)), {"unexplained": [0.1]}))
+    monkeypatch.setattr(images, "scores", lambda *_: {"DCI": 0.5})
+    monkeypatch.setattr(images, "ROOMS", 20)
+    one = Study(table1, tmp_path / "results")
+    told = "dSprites must be named by the variable NOUMENA_DSPRITES. Got nothing."
+    assert table1.missing(data="dSprites", method="FactorVAE") == told
+    one.run(only={"method": "FactorVAE", "bias": "none"})
+    assert {row["data"] for row in one.rows()} == {"rooms"}
+    assert one.state(only={"data": "dSprites"}).missing == 12
 
 
 @pytest.mark.parametrize(

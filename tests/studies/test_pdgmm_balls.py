@@ -12,6 +12,7 @@ from noumena.checks import InputError
 from noumena.studies.pdgmm import ball_scores
 from noumena.studies.pdgmm import balls as study
 from noumena.studies.pdgmm.balls import SMALL, Codes, Plan
+from noumena.studies.study import Study
 from noumena.worlds.balls import Balls
 
 TINY = replace(
@@ -101,7 +102,7 @@ def test_dead_features_are_dropped_and_too_few_are_refused() -> None:
 
 
 def test_a_cell_has_a_row_for_every_method_and_keeps_places_and_codes(tmp_path) -> None:
-    rows = study.cell(2, "ball", 3, plan=TINY, codes=tmp_path)
+    rows = study.cell(2, "ball", 3, plan=TINY, folder=tmp_path)
     assert [row["method"] for row in rows] == list(study.ARMS)
     with np.load(tmp_path / "2-ball-3.npz") as file:
         kept = dict(file)
@@ -116,30 +117,18 @@ def test_a_cell_has_a_row_for_every_method_and_keeps_places_and_codes(tmp_path) 
 
 
 def test_trained_networks_are_kept_and_read_again_refusals_included(tmp_path, monkeypatch) -> None:
-    first = study.cell(2, "ball", 3, plan=TINY, codes=tmp_path)
+    first = study.cell(2, "ball", 3, plan=TINY, folder=tmp_path)
     (kept,) = tmp_path.glob("networks-2-ball-3-8-120-2-2.npz")
     read = study._kept(kept)
     assert list(read) == ["places", "features"]
     monkeypatch.setattr(study, "trained", lambda *_: pytest.fail("trained again"))
-    second = study.cell(2, "ball", 3, plan=TINY, codes=tmp_path)
+    second = study.cell(2, "ball", 3, plan=TINY, folder=tmp_path)
     same = [{k: v for k, v in row.items() if k != "readout seconds"} for row in first]
     assert same == [{k: v for k, v in row.items() if k != "readout seconds"} for row in second]
     monkeypatch.setattr(study, "trained", lambda *_: (_ for _ in ()).throw(InputError("no net")))
     for _ in range(2):
         found = study.networks(study.world_of(2, "ball", 4, TINY), TINY, tmp_path)
         assert found == {"places": "no net", "features": "no net"}
-
-
-def test_networks_alone_are_trained_into_a_folder_that_must_be_named(tmp_path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(study, "SMALL", TINY)
-    arguments = ["--small", "--seeds", "1", "--balls", "2", "--train-only", "--out", str(tmp_path / "rows.csv")]
-    with pytest.raises(InputError, match="--train-only must have a folder --codes"):
-        study.main(arguments)
-    study.main([*arguments, "--codes", str(tmp_path / "codes")])
-    assert [line.count("training seconds") for line in capsys.readouterr().out.splitlines()] == [2, 2]
-    names = sorted(file.name for file in (tmp_path / "codes").iterdir())
-    assert names == ["networks-2-ball-0-8-120-2-2.npz", "networks-2-coordinate-0-8-120-2-2.npz"]
-    assert not (tmp_path / "rows.csv").exists()
 
 
 def test_cells_are_distinct_and_a_refusal_is_a_row() -> None:
@@ -178,33 +167,27 @@ def test_the_comparison_has_published_figures_above_ours_and_both_matrices() -> 
     assert "places, seed 1\n1 0\n0 1" in text
 
 
-def test_the_command_runs_what_is_missing_and_resumes(tmp_path, monkeypatch, capsys) -> None:
-    ran = []
+def test_the_study_runs_what_is_missing_keeps_what_it_trained_and_resumes(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(study, "SMALL", TINY)
+    one = Study(study, tmp_path / "results")
+    first = one.run(tiny=True).rows(tiny=True)
+    assert {(row["balls"], row["freeze"]) for row in first} == {(2, "ball"), (2, "coordinate")}
+    assert len(first) == 2 * len(study.ARMS)
+    kept = sorted(file.name for file in (tmp_path / "runs" / "studies" / "pdgmm").iterdir())
+    networks = [f"networks-2-{freeze}-0-8-120-2-2.npz" for freeze in ("ball", "coordinate")]
+    assert kept == ["2-ball-0.npz", "2-coordinate-0.npz", *networks]
+    monkeypatch.setattr(study, "readouts", lambda *_: pytest.fail("a finished cell ran again"))
+    assert one.run(tiny=True).rows(tiny=True) == first
+    assert "places" in one.compare(tiny=True)
 
-    def quick(balls: int, freeze: str, seed: int, *, plan: Plan, codes: object) -> list[dict[str, object]]:
-        ran.append((balls, freeze, seed, plan, codes))
-        return [{"method": "places", "mean": 0.5}]
 
-    monkeypatch.setattr(study, "cell", quick)
-    arguments = [
-        "--out",
-        str(tmp_path / "rows.csv"),
-        "--seeds",
-        "1",
-        "--steps",
-        "7",
-        "--place-steps",
-        "8",
-        "--device",
-        "cpu",
-    ]
-    study.main(arguments)
-    study.main(arguments)
-    assert [(n, freeze, seed) for n, freeze, seed, _, _ in ran] == [(n, freeze, 0) for n, freeze in study.WORLDS]
-    assert ran[0][3] == Plan(steps=7, place_steps=8, device="cpu")
-    assert "0.500 (1)" in capsys.readouterr().out
-    study.main(["--small", "--out", str(tmp_path / "small.csv"), "--seeds", "1"])
-    assert ran[-1][3] == SMALL
+def test_a_cell_is_planned_for_its_device_or_small(monkeypatch) -> None:
+    seen = []
+    monkeypatch.setattr(study, "world_of", lambda n, freeze, seed, plan: seen.append(plan))
+    for asked in ({"device": "cpu"}, {"small": True}, {"plan": TINY}):
+        with pytest.raises(AttributeError):
+            study.cell(2, "ball", 0, **asked)
+    assert seen == [Plan(device="cpu"), SMALL, TINY]
 
 
 def test_pictures_are_trained_on_in_half_precision_on_a_gpu_only(monkeypatch) -> None:

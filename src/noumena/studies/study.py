@@ -8,7 +8,7 @@ A module of this room is a study when it has ``cells``, ``cell`` and ``compare``
 Then its functions:
 
 - ``cells()``: the parameters of every cell, ``seed`` among them; ``cell(**parameters)``: a row or several. A cell may
-  ask for ``device``, and for ``folder``, where it can keep what is expensive;
+  ask for ``device``, and for ``folder``, in which the studies of a paper keep what is expensive;
 - ``tiny()``: a few cells so small that all run in seconds;
 - ``compare(rows)``: our rows as a table beside the published one; ``claims(rows)``: every published figure with a
   verdict; ``figures(rows)``: curves like those of the paper;
@@ -24,6 +24,7 @@ from __future__ import annotations
 import ast
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -37,7 +38,7 @@ from noumena.studies.claims import Claim
 from noumena.studies.engine import SEED, Conditions, Task, digest, records
 from noumena.studies.fingerprints import code_version
 from noumena.studies.limits import Limits
-from noumena.studies.rows import ERROR, Row
+from noumena.studies.rows import Row
 from noumena.studies.store import CELL, CODE, FACTS, Store
 
 ROOM = Path(__file__).parent
@@ -99,6 +100,7 @@ class Study:
 
     def cells(self, *, tiny: bool = False, only: Mapping[str, Any] | None = None) -> list[Row]:
         """The parameters of all cells, of the miniature, or only of those that have these values."""
+        checks.require(not tiny or hasattr(self.module, "tiny"), "The study must have a miniature.", self.name)
         found = self.module.tiny() if tiny else self.module.cells()
         names = sorted({name for parameters in found for name in parameters})
         only = only or {}
@@ -113,13 +115,13 @@ class Study:
     def state(self, *, tiny: bool = False, only: Mapping[str, Any] | None = None) -> State:
         """How many of its cells are finished."""
         asked = {digest(self.module.cell, parameters): parameters for parameters in self.cells(tiny=tiny, only=only)}
-        done = self.store.finished()
-        failed = {row.get(CELL) for row in self.store.rows() if row.get(ERROR) is not None}
+        known = self.store.known()
+        done = {cell: code for cell, (code, failed) in known.items() if not failed}
         return State(
             cells=len(asked),
             finished=sum(cell in done for cell in asked),
             outdated=sum(done.get(cell, "") not in ("", self.code) for cell in asked),
-            failed=sum(cell in failed for cell in asked),
+            failed=sum(cell in known and cell not in done for cell in asked),
             missing=sum(cell not in done and self._lacks(asked[cell]) is not None for cell in asked),
         )
 
@@ -149,12 +151,12 @@ class Study:
         self._adopt_known()
         self.store.settle()
         tasks = self.tasks(again=again, tiny=tiny, only=only)
-        told = (("folder", self.results.parent / "runs" / "studies" / self.name.replace("/", "-")),)
+        told = (("folder", self.results.parent / "runs" / "studies" / self.name.split("/")[0]),)
         conditions = Conditions(limits or Limits(), tuple(devices), told)
         asked: dict[str, Any] = {"engine": engine, "workers": workers, "address": address, "conditions": conditions}
         found, pace = records(tasks, **asked), _Pace(sum(len(task.cells) for task in tasks))
         try:
-            with self.store.journal() as journal:
+            with self.store.journal() as journal, closing(found):
                 for record in found:
                     journal.append(record)
                     pace.note(record.failed)

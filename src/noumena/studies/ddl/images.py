@@ -15,16 +15,14 @@ FactorVAE goes down the ladder on every data set; EncDiff and DisCo on rooms, an
 found there. Dependencies are counted by L1, as published, at a few points of every batch.
 
 Training wants a GPU; scoring wants lightgbm. Codes of held-out images are therefore kept in a folder, one file a cell,
-and a cell whose file is there is scored from it.
+and a cell whose file is there is scored from it: where lightgbm is missing a cell fails after its training, and is
+scored by running it again elsewhere.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +31,6 @@ import numpy as np
 import torch
 
 from noumena import checks, seeds
-from noumena.checks import InputError
 from noumena.estimators.diffusion import EncDiff
 from noumena.estimators.directions import DisCo
 from noumena.estimators.estimator import Estimator
@@ -45,7 +42,6 @@ from noumena.metrics import dci, factor_vae_score
 from noumena.nets.conv import ConvDecoder, ConvEncoder
 from noumena.nets.generator import StyleDiscriminator, StyleGenerator
 from noumena.penalties import DependencySparsity, HessianPenalty, LatentSparsity, OroJaR, Penalty
-from noumena.studies import rows as tables
 from noumena.studies.rows import Row
 from noumena.worlds import benchmarks
 from noumena.worlds.rooms import Rooms
@@ -147,8 +143,8 @@ def split(data: str, **how: Any) -> Split:
 def named(data: str, path: str | Path | None = None) -> Path:
     """The file of a data set: the one given, or the one the environment names."""
     given = path if path is not None else os.environ.get(FILES[data])
-    must = f"{data} must be named by --{data.lower()} or by the variable {FILES[data]}."
-    checks.require(given is not None, must, "neither")
+    must = f"{data} must be named by the variable {FILES[data]}."
+    checks.require(given is not None, must, "nothing")
     checks.require(Path(str(given)).is_file(), f"The file of {data} must exist.", Path(str(given)).name)
     return Path(str(given))
 
@@ -297,57 +293,3 @@ def baseline(method: str, images: Drawn) -> np.ndarray:
     pca = PCA(10, svd_solver="randomized", random_state=0).fit(some)
     code = pca.transform(test)
     return code if method == "PCA" else np.asarray(ICA().fit(pca.transform(some)).transform(code))
-
-
-# ---- the command ---------------------------------------------------------------------------------------------------
-
-
-def command(study: Any, arguments: list[str] | None = None) -> None:
-    """Run what is missing of a study on the data sets that are there, then compare."""
-    name = study.__name__
-    parser = argparse.ArgumentParser(prog=f"python -m {name}", description=(study.__doc__ or "").split("\n")[0])
-    for data in FILES:
-        parser.add_argument(f"--{data.lower()}", help=f"the file of {data}; by default the variable {FILES[data]}")
-    parser.add_argument("--data", nargs="+", choices=DATA, default=DATA, help="data sets to run")
-    parser.add_argument("--methods", nargs="+", choices=(*METHODS, *BASELINES), help="methods to run; all by default")
-    parser.add_argument("--device", default="auto", help="a torch device")
-    parser.add_argument("--codes", type=Path, default=Path("runs/ddl-images"), help="folder of trained codes")
-    parser.add_argument("--train-only", action="store_true", help="keep codes and score nothing")
-    parser.add_argument("--jobs", type=int, default=1, help="processes of one thread each")
-    parser.add_argument("--share", type=float, default=1.0, help="share of the steps of every training")
-    default = Path("results", *name.split(".")[2:], "rows.csv")
-    parser.add_argument("--out", type=Path, default=default, help="file of rows, resumed")
-    options = parser.parse_args(arguments)
-    files = {data: getattr(options, data.lower()) for data in FILES}
-    there, methods = _present(options.data, files), options.methods
-    asked = [c for c in study.cells(share=options.share) if c["data"] in there]
-    asked = asked if methods is None else [c for c in asked if c["method"] in methods]
-    how = {"files": files, "device": options.device, "folder": options.codes}
-    if options.train_only:
-        for one in asked:
-            _say_trained(one, how)
-        return
-    known = [options.out.parent.parent / other / "rows.csv" for other in getattr(study, "KNOWN", ())]
-    run: Callable[..., Any] = partial(tables.run, jobs=options.jobs, known=known, say=True)
-    print(study.compare(run(asked, partial(cell, **how), options.out)))
-
-
-def _say_trained(one: Row, how: dict[str, Any]) -> None:
-    if one["method"] in BASELINES:
-        return
-    start = time.perf_counter()
-    found = codes(**one, **how)
-    shown = {key: [round(v, 4) for v in value] for key, value in found.facts.items()}
-    print(f"{time.perf_counter() - start:.1f} s {one} {shown}", flush=True)
-
-
-def _present(data: Sequence[str], files: dict[str, Any]) -> list[str]:
-    there = []
-    for name in data:
-        try:
-            if name in FILES:
-                named(name, files[name])
-            there.append(name)
-        except InputError as error:
-            print(f"Skipped. {error}")
-    return there

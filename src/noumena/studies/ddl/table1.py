@@ -178,9 +178,3 @@ def trivial(rows: list[Row], data: str, score: str) -> tuple[str, float] | None:
     found = {m: tables.values(tables.matching(rows, data=data, method=m), score) for m in BASELINES}
     means = [(method, sum(some) / len(some)) for method, some in found.items() if some]
     return max(means, key=lambda one: one[1], default=None)
-
-
-if __name__ == "__main__":
-    from noumena.studies.ddl import table1 as study
-
-    images.command(study)

@@ -62,9 +62,3 @@ def claims(rows: list[Row]) -> list[Claim]:
         for bias, size in ARMS
         for score, figure in zip(SCORES, LARGE if size == 128 else PUBLISHED["Cars3D"]["FactorVAE", bias], strict=True)
     ]
-
-
-if __name__ == "__main__":
-    from noumena.studies.ddl import table6 as study
-
-    images.command(study)

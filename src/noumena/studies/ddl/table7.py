@@ -75,9 +75,3 @@ def claims(rows: list[Row]) -> list[Claim]:
         for theirs, data in zip(OTHERS, DATA, strict=True)
         for score, figure in zip(SCORES, published(theirs, bias), strict=True)
     ]
-
-
-if __name__ == "__main__":
-    from noumena.studies.ddl import table7 as study
-
-    images.command(study)

@@ -1,7 +1,7 @@
 """True places of balls and those read off a code, as a picture: a dot where a ball is, a line to where it is found.
 
-Reads what ``balls --codes`` leaves: a row of panels for every world, a panel for every method. A code that knows the
-places leaves dots; one that does not draws every ball's dots to their mean.
+Reads what the study of balls leaves in its folder: a row of panels for every world, a panel for every method. A code
+that knows the places leaves dots; one that does not draws every ball's dots to their mean.
 """
 
 from __future__ import annotations

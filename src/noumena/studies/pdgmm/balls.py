@@ -13,8 +13,8 @@ Scores, on pictures that no method has seen: ``ball 1``, ``ball 2``, …, each b
 (``ball_scores``). ``r2``: the same from all latents. ``mcc``: Pearson, with every coordinate; without meaning where the
 two coordinates of a ball freeze together. The published tables call their R² MCC.
 
-Networks want a GPU, and readouts processor cores. With a folder of codes the former are trained once
-(``--train-only``), kept there, and read by whoever comes later.
+Networks want a GPU, and readouts processor cores: what the former make is kept in a folder, and read by whoever comes
+later.
 
 Reference: potentially degenerate Gaussian mixtures (paper 001), D.10, D.11 and Table 2. **Deviations**: ``places`` are
 ours, with the bias that things are somewhere; in ``features`` the networks have fewer steps at larger rates, pixels no
@@ -24,7 +24,6 @@ say how many it has; three seeds, each a world of its own. Balls are numbered fr
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable
@@ -46,6 +45,7 @@ from noumena.estimators.training import Training
 from noumena.nets import MLP
 from noumena.nets.pooled import PlaceDecoder, PlaceEncoder, PooledDecoder, PooledEncoder
 from noumena.studies import rows as tables
+from noumena.studies.pdgmm import ball_claims
 from noumena.studies.pdgmm.ball_scores import scores
 from noumena.studies.rows import Row
 from noumena.worlds.balls import Balls
@@ -56,17 +56,10 @@ ARMS = ("places", "features", "pca", "ica", "pixels")
 STUDY = "noumena.studies.pdgmm.balls"
 DEAD = 0.01
 """Features that vary less than this share of the most varying one are dropped."""
-Figure = tuple[float, float]
-PUBLISHED: dict[tuple[int, str], tuple[Figure, ...]] = {
-    (2, "ball"): ((0.958, 0.052), (0.914, 0.148)),
-    (4, "ball"): ((0.953, 0.033), (0.853, 0.194), (0.932, 0.041), (0.880, 0.137)),
-    (6, "ball"): (
-        (0.743, 0.106), (0.105, 0.046), (0.293, 0.229), (0.407, 0.375), (0.474, 0.183), (0.595, 0.241),
-    ),
-}  # fmt: skip
-"""Tables 13, 14 and 15: R² of each ball, mean and deviation over five seeds."""
-TABLE16 = ((0.03, 0.00, 0.98, 0.00), (0.95, 0.01, 0.01, 0.00), (0.00, 0.00, 0.00, 0.97), (0.02, 0.99, 0.00, 0.01))
-"""R² between every coordinate and every learned latent, frozen one by one; the published MCC is lost."""
+PUBLISHED, TABLE16, TOLERANCE = ball_claims.PUBLISHED, ball_claims.TABLE16, ball_claims.TOLERANCE
+claims, figures = ball_claims.claims, ball_claims.figures
+BUDGET = 40.0
+"""CPU-minutes of all cells beside a GPU, on which the networks train in seconds; six balls are a guess."""
 
 
 @dataclass(frozen=True)
@@ -215,10 +208,18 @@ def cells(seeds: tuple[int, ...] = SEEDS) -> list[Row]:
     return [{"balls": n, "freeze": freeze, "seed": seed} for n, freeze in WORLDS for seed in seeds]
 
 
-def cell(balls: int, freeze: str, seed: int, *, plan: Plan | None = None, codes: str | Path | None = None) -> list[Row]:
-    """One row per method; ``codes`` names a folder in which trained codes, and places and codes of judged pictures, are
-    kept."""
-    plan, folder = Plan() if plan is None else plan, None if codes is None else Path(codes)
+def tiny() -> list[Row]:
+    """Two balls of either kind; everything runs, nothing is learned."""
+    return [{"balls": 2, "freeze": freeze, "seed": 0, "small": True} for freeze in ("ball", "coordinate")]
+
+
+def cell(
+    balls: int, freeze: str, seed: int, *, small: bool = False, plan: Plan | None = None, device: str = "auto",
+    folder: str | Path | None = None,
+) -> list[Row]:  # fmt: skip
+    """One row per method; in ``folder`` trained codes, and places and codes of judged pictures, are kept."""
+    plan = plan or (SMALL if small else Plan(device=device))
+    folder = None if folder is None else Path(folder)
     world, n_latents = world_of(balls, freeze, seed, plan), 2 * balls
     pictures = world.pictures(np.arange(len(world))).cpu().numpy()
     read = networks(world, plan, folder, pictures)
@@ -317,9 +318,9 @@ def compare(rows: list[Row]) -> str:
     parts = []
     for n, freeze in WORLDS:
         here = tables.matching(rows, balls=n, freeze=freeze)
-        figures = PUBLISHED.get((n, freeze), ())
-        mean = f"{np.mean([f[0] for f in figures]):.3f}" if figures else "–"
-        balls = [tables.published(f) for f in figures] or ["–"] * n
+        printed = PUBLISHED.get((n, freeze), ())
+        mean = f"{np.mean([f[0] for f in printed]):.3f}" if printed else "–"
+        balls = [tables.published(f) for f in printed] or ["–"] * n
         lines = [["published", *balls, mean, "–", "–", "–"]]
         lines += [_line(arm, n, tables.matching(here, method=arm)) for arm in ARMS]
         header = ["method", *(f"ball {k}" for k in range(1, n + 1)), "mean", "all latents", "MCC", "pictures explained"]
@@ -341,39 +342,3 @@ def _matrices(rows: list[Row]) -> list[str]:
     texts += [(f"places, seed {row['seed']}", row["matrix"]) for row in here if row.get("matrix")]
     heading = "R² between x1, y1, x2, y2 (down) and latents (across), "
     return [heading + name + "\n" + matrix.replace("; ", "\n") for name, matrix in texts]
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Run what is missing in ``--out``, then compare."""
-    parser = argparse.ArgumentParser(prog=f"python -m {STUDY}", description=(__doc__ or "").splitlines()[0])
-    default = Path("results", "pdgmm", "balls", "rows.csv")
-    parser.add_argument("--out", type=Path, default=default, help="file of rows, resumed when it exists")
-    parser.add_argument("--codes", type=Path, help="folder for places and codes of judged pictures")
-    parser.add_argument("--device", default="auto", help="a torch device; processes share a GPU")
-    parser.add_argument("--jobs", type=int, default=1, help="processes of one thread each")
-    parser.add_argument("--steps", type=int, default=Plan.steps, help="of the network of features")
-    parser.add_argument("--place-steps", type=int, default=Plan.place_steps, help="of the network of places")
-    parser.add_argument("--seeds", type=int, default=len(SEEDS), help="worlds of each kind")
-    parser.add_argument("--balls", nargs="+", type=int, default=sorted({n for n, _ in WORLDS}), help="how many, each")
-    parser.add_argument("--train-only", action="store_true", help="train networks into --codes and read nothing")
-    parser.add_argument("--small", action="store_true", help="everything tiny: does it run?")
-    options = parser.parse_args(arguments)
-    plan = SMALL if options.small else Plan(steps=options.steps, place_steps=options.place_steps, device=options.device)
-    asked = [one for one in cells(tuple(range(options.seeds))) if one["balls"] in options.balls]
-    if options.train_only:
-        checks.require(options.codes is not None, "--train-only must have a folder --codes to keep codes in.", "none")
-        for one in asked:
-            print(one, _told(networks(world_of(**one, plan=plan), plan, options.codes)), flush=True)
-        return
-    run = partial(cell, plan=plan, codes=options.codes)
-    print(compare(tables.run(asked, run, options.out, jobs=options.jobs, say=True)))
-
-
-def _told(read: Read) -> dict[str, Any]:
-    return {name: codes if isinstance(codes, str) else codes.facts for name, codes in read.items()}
-
-
-if __name__ == "__main__":
-    from noumena.studies.pdgmm import balls
-
-    balls.main()
