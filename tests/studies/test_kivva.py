@@ -11,6 +11,7 @@ from noumena.mixtures import Mixture
 from noumena.nets import MLP
 from noumena.studies import rows as tables
 from noumena.studies.kivva import likelihood, mnist, pinwheel
+from noumena.studies.study import Study
 
 TINY = {"steps": 6, "pretraining": 3}
 TURN = np.array([[1.0, 1.0], [-1.0, 1.0]]) / np.sqrt(2)
@@ -163,15 +164,15 @@ def test_digits_are_flat_shares_of_white(data, monkeypatch):
     assert (mnist.digits()[1].x == test.x).all()
 
 
-def test_without_the_file_the_study_says_so_and_runs_nothing(tmp_path, monkeypatch, capsys):
+def test_without_the_file_the_study_says_so_and_runs_nothing(tmp_path, monkeypatch):
     monkeypatch.delenv(mnist.VARIABLE, raising=False)
-    mnist.main(["--out", str(tmp_path / "rows.csv")])
-    assert capsys.readouterr().out == (
-        "Skipped. MNIST must be named by --data or by the variable NOUMENA_MNIST. Got neither.\n"
-    )
-    mnist.main(["--data", str(tmp_path / "absent.npz"), "--out", str(tmp_path / "rows.csv")])
-    assert "The file of MNIST must exist. Got absent.npz." in capsys.readouterr().out
-    assert not list(tmp_path.iterdir())
+    cells, study = mnist.cells(), Study(mnist, tmp_path)
+    sentence = "MNIST must be named by the variable NOUMENA_MNIST. Got nothing."
+    assert {mnist.missing(**cell) for cell in cells} == {sentence}
+    assert (study.state().missing, study.run().rows()) == (len(cells), [])
+    monkeypatch.setenv(mnist.VARIABLE, str(tmp_path / "absent.npz"))
+    assert mnist.missing(**cells[0]) == "The file of MNIST must exist. Got absent.npz."
+    assert (study.state().missing, study.run().rows()) == (len(cells), [])
 
 
 def test_what_a_cell_cannot_be_made_of_is_refused(data, tmp_path):
@@ -245,12 +246,33 @@ def test_a_cell_of_mnist_has_a_row_per_run(method, data):
         assert found[0]["accuracy 1"] > 0.5
 
 
-def test_the_command_runs_cells_and_compares(data, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(mnist, "cells", lambda: [{"method": "PCA", "activation": None, "rate": None}])
-    out = tmp_path / "rows.csv"
-    mnist.main(["--data", str(data), "--device", "cpu", "--out", str(out)])
-    assert len(tables.matching(tables.read(out), method="PCA")) == 10
-    assert "PCA" in capsys.readouterr().out
+def test_a_study_of_mnist_runs_the_cells_asked_for_once_and_compares(data, tmp_path, monkeypatch):
+    monkeypatch.setenv(mnist.VARIABLE, str(data))
+    study = Study(mnist, tmp_path)
+    assert study.state().missing == 0
+    told = []
+    study.run(only={"method": "PCA"}, tell=told.append)
+    assert [(one.done, one.all, one.failed) for one in told] == [(1, 1, 0)]
+    assert len(tables.matching(study.rows(), method="PCA")) == len(study.rows()) == 10
+    line = next(line for line in study.compare().splitlines() if line.startswith("PCA"))
+    assert "(10)" in line
+    study.run(only={"method": "PCA"}, tell=told.append)
+    assert len(told) == 1, "what is finished is not computed again"
+    monkeypatch.delenv(mnist.VARIABLE)
+    assert (study.state().finished, study.state().missing) == (1, 6), "a finished cell lacks nothing"
+
+
+def test_a_cell_of_mnist_trains_on_the_device_it_is_given(data, tmp_path, monkeypatch):
+    monkeypatch.setenv(mnist.VARIABLE, str(data))
+    asked = []
+
+    def trained(method, train, test, runs, settings):
+        asked.append((method, settings["device"], settings["rate"]))
+        return np.stack([test.x, test.x]), [{"elbo": 0.0}, {"elbo": 1.0}]
+
+    monkeypatch.setattr(mnist, "_trained", trained)
+    Study(mnist, tmp_path).run(only={"method": "VAE", "activation": "ReLU"}, devices=("cpu",))
+    assert asked == [("VAE", "cpu", 1e-3), ("VAE", "cpu", 3e-3)]
 
 
 def test_mnist_stands_beside_the_published_figures_at_the_rate_of_the_higher_bound():

@@ -11,7 +11,9 @@ import pytest
 from noumena.checks import InputError
 from noumena.studies import rows as tables
 from noumena.studies.near import deconfound as study
+from noumena.studies.study import Study
 
+RESULTS = Path(__file__).parents[2] / "results"
 QUICK = {"boosting": {"min_data_in_leaf": 5}, "rotations": 1, "top": (1,), "n_components": 3}
 
 
@@ -51,12 +53,20 @@ def test_a_layout_that_repeats_is_worth_everything_and_a_shuffled_one_nothing(fi
     assert study.position_score(table._replace(well=np.arange(96).astype(str)), "trt", "negcon") == 0.5
 
 
-def test_cells_ask_every_question_and_every_protocol_and_the_genes_with_two_wells(files: Path) -> None:
-    cells = study.cells(files)
-    assert study.genes(files) == ["GENE1", "GENE2"]
-    assert {cell["question"] for cell in cells} == {*study.QUESTIONS, "GENE1", "GENE2"}
+def test_cells_ask_every_question_and_every_protocol_and_four_genes_without_any_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(study.VARIABLE, raising=False)
+    cells = study.cells()
+    assert {cell["question"] for cell in cells} == {*study.QUESTIONS, "ABL1", "ADA", "ADH1C", "ADORA2A"}
     assert {cell["protocol"] for cell in cells} == set(study.PROTOCOLS)
-    assert len({tuple(cell.values()) for cell in cells}) == len(cells)
+    assert len({tuple(cell.values()) for cell in cells}) == len(cells) == 16
+
+
+def test_the_committed_rows_are_those_of_all_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(study.VARIABLE, raising=False)
+    state = Study(study, RESULTS).state()
+    assert (state.cells, state.finished, state.failed, state.missing) == (16, 16, 0, 0)
 
 
 def test_a_cell_has_one_row_per_condition_and_is_compared_beside_the_published_figures(files: Path) -> None:
@@ -84,14 +94,34 @@ def test_protocols_reach_the_comparison(files: Path) -> None:
         study.cell("treated", "other", data=files)
 
 
-def test_without_the_files_the_study_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_files_the_study_says_so_and_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(study.VARIABLE, raising=False)
-    study.main([])
-    assert capsys.readouterr().out.startswith("Skipped. Cell Painting must be named by --data or by the variable")
+    sentences = {study.missing(**cell) for cell in study.cells()}
+    assert sentences == {"Cell Painting must be named by the variable NOUMENA_CELLPAINTING. Got nothing."}
+    one = Study(study, tmp_path)
+    assert (one.state().missing, one.run().rows()) == (16, [])
     with pytest.raises(InputError, match=r"The folder must hold hct116_bortezomib_raw\.npz and"):
         study.folder(tmp_path)
+    monkeypatch.setenv(study.VARIABLE, str(tmp_path))
+    assert str(study.missing(**study.cells()[0])).startswith("The folder must hold hct116_bortezomib_raw.npz and")
+
+
+def test_a_study_runs_a_question_on_the_files_that_the_environment_names_once(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(study.VARIABLE, str(files))
+    quick = {"rotations": 1, "n_components": 3}
+    monkeypatch.setattr(
+        study, "cells", lambda: [{"question": q, "protocol": "ours", **quick} for q in ("treated", "GENE1")]
+    )
+    one, told = Study(study, tmp_path), []
+    one.run(only={"question": "treated"}, tell=told.append)
+    assert [row["condition"] for row in one.rows()] == ["base", "pca", "ica", "random"]
+    one.run(tell=told.append)
+    one.run(tell=told.append)
+    assert [(p.done, p.all, p.failed) for p in told] == [(1, 1, 0), (1, 1, 0)], "each question once"
+    assert "1 single genes" in one.compare()
+    assert (one.state().finished, one.state().missing) == (2, 0)
 
 
 @pytest.mark.skipif(study.VARIABLE not in os.environ, reason=f"{study.VARIABLE} does not name the Cell Painting folder")
@@ -101,3 +131,7 @@ def test_the_real_files_hold_the_questions() -> None:
         assert {positive, control} <= set(table.label)
         assert np.isfinite(table.x).all()
     assert study.position_score(study.wells("treated"), "trt", "negcon") == 1
+    with np.load(study.folder() / study.FILES["cpjump1"], allow_pickle=False) as file:
+        gene, plate, treated = file["gene"], file["plate"], file["pert_type"] == "trt"
+    wells = {g: [int(((gene == g) & (plate == p)).sum()) for p in np.unique(plate)] for g in np.unique(gene[treated])}
+    assert tuple(str(g) for g in sorted(wells) if min(wells[g]) >= 2)[:4] == study.GENES

@@ -15,7 +15,9 @@ from noumena.guarantees.lipschitz import BiLipschitz, diameter
 from noumena.guarantees.unmixing import halves
 from noumena.nets.orthogonal import Orthogonal
 from noumena.studies import rows as tables
+from noumena.studies.kivva.mnist import VARIABLE
 from noumena.studies.near import mnist
+from noumena.studies.study import Study
 
 TINY = {"device": "cpu", "hidden": (12, 8), "latents": 3, "batch": 128}
 
@@ -284,29 +286,46 @@ def test_the_picture_puts_errors_and_the_fitted_curve_on_one_axis():
     assert mnist.picture(rows).splitlines()[2].index("+") > mnist.picture(rows).splitlines()[2].index("o")
 
 
-def test_without_the_file_the_study_says_so_and_runs_nothing(tmp_path, monkeypatch, capsys):
-    monkeypatch.delenv(mnist.VARIABLE, raising=False)
-    mnist.main(["--out", str(tmp_path / "rows.csv")])
-    assert capsys.readouterr().out == (
-        "Skipped. MNIST must be named by --data or by the variable NOUMENA_MNIST. Got neither.\n"
-    )
-    assert not list(tmp_path.iterdir())
+def test_without_the_file_the_study_says_so_and_runs_nothing(tmp_path, monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    cells, study = mnist.cells(), Study(mnist, tmp_path)
+    assert {mnist.missing(**cell) for cell in cells} == {
+        "MNIST must be named by the variable NOUMENA_MNIST. Got nothing."
+    }
+    assert (study.state().missing, study.run().rows()) == (len(cells), [])
 
 
-def test_a_study_writes_its_rows_and_resumes(data, tmp_path, monkeypatch, capsys):
+def test_a_study_writes_its_rows_and_resumes(data, tmp_path, monkeypatch):
     monkeypatch.setattr(mnist, "cells", lambda: [{"digit": 1, "leak": leak, "steps": 1} for leak in (0.2, 1.0)])
-    given = ["--data", str(data), "--device", "cpu", "--out", str(tmp_path / "rows.csv")]
-    mnist.main(given)
-    assert "2/2" in capsys.readouterr().out
-    written = tables.read(tmp_path / "rows.csv")
-    assert len(tables.matching(written, digit=1, leak=0.2, steps=1)) == mnist.PAIRS["each"]
-    assert all(np.isfinite(row["rigid"]) and row.get(tables.ERROR) is None for row in written)
-    mnist.main(given)
-    assert "1/" not in capsys.readouterr().out.splitlines()[0]
-    assert tables.read(tmp_path / "rows.csv") == written
+    monkeypatch.setenv(VARIABLE, str(data))
+    told = []
+    written = Study(mnist, tmp_path).run(only={"leak": 0.2}, devices=("cpu",), tell=told.append).rows()
+    assert len(tables.matching(written, digit=1, leak=0.2, steps=1)) == len(written) == mnist.PAIRS["each"]
+    study = Study(mnist, tmp_path).run(devices=("cpu",), tell=told.append)
+    assert [(one.done, one.all, one.failed) for one in told] == [(1, 1, 0), (1, 1, 0)], "each leak once"
+    assert study.rows()[: len(written)] == written
+    assert len(study.rows()) == 2 * len(written)
+    assert all(np.isfinite(row["rigid"]) and row.get(tables.ERROR) is None for row in study.rows())
+    table = (tmp_path / "near" / "mnist" / "rows.csv").read_bytes()
+    study.run(tell=told.append)
+    assert len(told) == 2, "what is finished is not computed again"
+    assert (tmp_path / "near" / "mnist" / "rows.csv").read_bytes() == table
+    assert (study.state().finished, study.state().missing) == (2, 0)
 
 
-@pytest.mark.skipif(mnist.VARIABLE not in os.environ, reason=f"{mnist.VARIABLE} names no file of MNIST")
+def test_a_cell_trains_on_the_device_it_is_given(data, monkeypatch):
+    class Told(Exception):
+        pass
+
+    def model(leak, steps, runs, *, device, **changes):
+        raise Told(device)
+
+    monkeypatch.setattr(mnist, "_model", model)
+    with pytest.raises(Told, match="cuda:3"):
+        mnist.cell(1, 0.2, 1, data=data, device="cuda:3")
+
+
+@pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} names no file of MNIST")
 def test_a_pair_on_real_ones_comes_near_principal_components():
     (row,) = mnist.cell(1, 1.0, 60, pairs=1, rate=1e-2, **TINY)
     assert row["pca"] < row["reconstruction a"] < 1.3 * row["pca"]

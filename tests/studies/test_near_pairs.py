@@ -15,6 +15,7 @@ from noumena.nets import MLP
 from noumena.studies import rows as tables
 from noumena.studies.near import encoders, pairs
 from noumena.studies.near.encoders import VICReg, covariance_loss, moved, variance_loss, vicreg, view
+from noumena.studies.study import Study
 
 TINY = {"size": 16, "widths": (4, 4), "steps": 6, "batch": 16, "runs": 2, "audited": 324, "device": "cpu"}
 
@@ -149,7 +150,7 @@ def test_images_are_compared_by_shape_and_scale(folder):
 def test_files_are_named_by_a_folder_or_by_the_environment(folder, monkeypatch):
     for part in pairs.PARTS:
         monkeypatch.delenv(pairs.VARIABLES[part], raising=False)
-        with pytest.raises(InputError, match=f"or by the variable {pairs.VARIABLES[part]}. Got neither"):
+        with pytest.raises(InputError, match=f"named by the variable {pairs.VARIABLES[part]}. Got nothing"):
             pairs.located(part)
     monkeypatch.setenv("NOUMENA_DSPRITES", str(folder / "dsprites_downsampled.npz"))
     monkeypatch.setenv("NOUMENA_ANI1X", str(folder / "models"))
@@ -278,30 +279,42 @@ def test_an_empty_study_still_shows_what_was_published():
     assert pairs.compare([]).splitlines()[0].split()[0] == "model"
 
 
-def test_parts_without_their_files_are_skipped_and_said(tmp_path, capsys, monkeypatch):
+def test_parts_without_their_files_are_left_out_and_said(folder, tmp_path, monkeypatch):
     for variable in pairs.VARIABLES.values():
         monkeypatch.delenv(variable, raising=False)
-    pairs.main(["--out", str(tmp_path / "rows.csv")])
-    shown = capsys.readouterr().out
-    assert (
-        "Skipped ani. The files of ani must be named by --data or by the variable NOUMENA_ANI1X. Got neither." in shown
-    )
-    assert "Skipped dsprites." in shown
-    assert not (tmp_path / "rows.csv").exists()
+    sentences = [pairs.missing(**cell) for cell in pairs.cells()]
+    assert set(sentences) == {
+        "The files of ani must be named by the variable NOUMENA_ANI1X. Got nothing.",
+        "The files of dsprites must be named by the variable NOUMENA_DSPRITES. Got nothing.",
+    }
+    study = Study(pairs, tmp_path)
+    assert (study.state().missing, study.run().rows()) == (len(sentences), [])
+    monkeypatch.setenv(pairs.VARIABLES["dsprites"], str(folder))
+    assert [pairs.missing(**cell) for cell in pairs.cells(("dsprites",))] == [None] * 4
+    assert study.state().missing == len(pairs.cells(("ani",))) == 12
 
 
-def test_the_command_runs_a_part_and_takes_what_is_known(folder, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(pairs, "cells", lambda parts: [{"part": "dsprites", "model": "AE", "scope": "all"}])
+def test_a_study_runs_the_part_whose_files_are_here_once_and_others_take_its_rows(folder, tmp_path, monkeypatch):
+    monkeypatch.delenv(pairs.VARIABLES["ani"], raising=False)
+    monkeypatch.setenv(pairs.VARIABLES["dsprites"], str(folder))
+    monkeypatch.setattr(pairs, "SIZE", 16)
     asked = []
 
-    def cell(part, model, scope, *, data, **settings):
-        asked.append(settings)
+    def of_images(model, images, **settings):
+        asked.append((model, len(images.train), settings))
         return [{"layer": "latents", "protocol": "held out", "width": 2, "affine": 0.125, "up to": "affine"}]
 
-    monkeypatch.setattr(pairs, "cell", cell)
-    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
-    pairs.main(["--data", str(folder), "--parts", "dsprites", "--steps", "7", "--device", "cpu", "--out", str(first)])
-    pairs.main(["--data", str(folder), "--parts", "dsprites", "--known", str(first), "--out", str(second)])
-    assert asked == [{"steps": 7, "device": "cpu"}]
-    assert capsys.readouterr().out.count("0.125 (1)") == 2
-    assert tables.read(second) == tables.read(first)
+    monkeypatch.setattr(pairs, "_of_images", of_images)
+    first, told = Study(pairs, tmp_path / "first"), []
+    first.run(devices=("cpu",), tell=told.append)
+    assert asked == [(model, 324, {"size": 16, "device": "cpu"}) for model in pairs.CLASSES]
+    assert [(one.done, one.all, one.failed) for one in told] == [(k, 4, 0) for k in (1, 2, 3, 4)]
+    assert [(row["part"], row["model"]) for row in first.rows()] == [("dsprites", model) for model in pairs.CLASSES]
+    assert (first.state().finished, first.state().missing) == (4, 12)
+    second = Study(pairs, tmp_path / "second")
+    assert second.store.merge(first.store.folder) == 4
+    first.run(tell=told.append)
+    second.run(tell=told.append)
+    assert len(asked) == len(told) == 4, "what is finished is not computed again"
+    assert second.rows() == first.rows()
+    assert first.compare().count("0.125 (1)") == second.compare().count("0.125 (1)") == 4

@@ -13,10 +13,10 @@ from torch import nn
 from noumena.checks import InputError
 from noumena.metrics import mcc
 from noumena.nets.conv import ConvDecoder, ConvEncoder
-from noumena.studies import rows as tables
 from noumena.studies.near import image_splits
 from noumena.studies.near import table2 as study
 from noumena.studies.near.image_splits import Split
+from noumena.studies.study import Study
 from noumena.worlds.rooms import Rooms
 
 TINY = {"steps": 3, "batch": 32, "runs": 2, "device": "cpu", "widths": (4, 4), "hidden": 8}
@@ -56,29 +56,44 @@ def test_a_fifth_of_the_images_is_held_out_the_same_every_time(files, monkeypatc
     assert study.split("Sprites", files["Sprites"], size=8).train.shape == (154, 3 * 64)
 
 
-def test_rooms_are_a_fixed_part_of_the_grid_rendered_from_its_factors(monkeypatch):
-    monkeypatch.setattr(image_splits, "ROOMS", 50)
-    first = study.split("rooms", size=8)
+def test_rooms_are_a_fixed_part_of_the_grid_rendered_from_its_factors():
+    first = study.split("rooms", size=8, n_rooms=50)
     assert [len(part) for part in first] == [40, 10, 10]
     assert np.array_equal((255 * first.test).round(), Rooms(8).render(first.factors).flatten(1))
     assert first.test.max() <= 1
-    again = study.split("rooms", size=8)
+    again = study.split("rooms", size=8, n_rooms=50)
     assert np.array_equal(again.train, first.train)
     assert not {row.tobytes() for row in first.test} & {row.tobytes() for row in first.train}
-    monkeypatch.setattr(image_splits, "ROOMS", 3000)
-    assert len(np.unique(image_splits.rooms(4)[1], axis=0)) == 3000, "no room is drawn twice"
+    assert len(np.unique(image_splits.rooms(4, "cpu", 3000)[1], axis=0)) == 3000, "no room is drawn twice"
 
 
-def test_without_files_the_study_says_so_and_runs_nothing(tmp_path, monkeypatch, capsys):
-    for variable in study.VARIABLES.values():
-        monkeypatch.delenv(variable, raising=False)
-    asked = ["--data", "dSprites", "Sprites", "--out", str(tmp_path / "rows.csv")]
-    study.main([*asked, "--sprites", str(tmp_path / "absent.npz")])
-    assert capsys.readouterr().out == (
-        "Skipped. dSprites must be named by --dsprites or by the variable NOUMENA_DSPRITES. Got neither.\n"
-        "Skipped. The file of Sprites must exist. Got absent.npz.\n"
-    )
-    assert not list(tmp_path.iterdir())
+def test_a_cell_of_the_grid_draws_forty_thousand_rooms_and_another_as_many_as_it_says(monkeypatch):
+    asked = []
+
+    def rooms(*given):
+        asked.append(given)
+        return np.random.default_rng(0).random((60, 3 * 16**2)), np.arange(420).reshape(60, 7) % 2
+
+    monkeypatch.setattr(image_splits, "rooms", rooms)
+    cell = next(cell for cell in study.cells(("rooms",)) if cell["method"] == "pixels")
+    study.cell(**{**cell, "size": 16}, device="cpu")
+    study.cell(**{**cell, "size": 16}, device="cpu", n_rooms=7)
+    assert asked == [(16, "cpu", 40_000), (16, "cpu", 7)]
+
+
+def test_without_files_the_study_says_so_and_runs_only_rooms(tmp_path, monkeypatch):
+    monkeypatch.delenv("NOUMENA_DSPRITES", raising=False)
+    monkeypatch.setenv("NOUMENA_SPRITES", str(tmp_path / "absent.npz"))
+    assert {cell["data"]: study.missing(**cell) for cell in study.cells()} == {
+        "dSprites": "dSprites must be named by the variable NOUMENA_DSPRITES. Got nothing.",
+        "Sprites": "The file of Sprites must exist. Got absent.npz.",
+        "rooms": None,
+    }
+    one = Study(study, tmp_path)
+    assert one.state().missing == len(study.cells(("dSprites", "Sprites"))) == 38
+    for data in study.VARIABLES:
+        assert one.run(only={"data": data}).rows() == []
+    assert [task.parameters[0]["data"] for task in one.tasks()] == ["rooms"] * 19
 
 
 def test_what_a_cell_cannot_be_made_of_is_refused(files):
@@ -147,9 +162,8 @@ def test_a_cell_of_another_method_is_read_as_it_is(method, second, files):
     assert found[0]["objective"] != found[1]["objective"]
 
 
-def test_a_cell_of_rooms_needs_no_file_and_has_twelve_latents(monkeypatch):
-    monkeypatch.setattr(image_splits, "ROOMS", 200)
-    row = study.cell("rooms", "QLAE", 0.1, None, size=8, **TINY)[0]
+def test_a_cell_of_rooms_needs_no_file_and_has_twelve_latents():
+    row = study.cell("rooms", "QLAE", 0.1, None, size=8, n_rooms=200, **TINY)[0]
     assert (row["readout"], row["latents"]) == ("QLAE", 12)
     assert row["unexplained"] > 0
 
@@ -275,39 +289,26 @@ def test_both_choices_stand_side_by_side_above_the_published_table():
     assert cells[5:7] == ["0.5", "0.500 ± 0.000 (2)"]
     assert cells[9:11] == ["0.900 ± 0.000 (2)", "0.190 ± 0.000 (2)"]
     assert "0.65 0.83 0.40  0.79 0.99 0.52  0.44 0.66 0.31  0.71 0.83 0.33  0.64 0.82 0.43" in text
-    assert "QLAE       –               –  " in text, "its published figures are lost"
+    assert "QLAE       –               –  " in text, "the published table has no row of it"
     rows = {line.split("  ")[0] for line in study.compare([]).split("rooms\n")[1].splitlines()}
     assert {*study.ORDER} <= rows, "what has not been run is shown as missing"
     assert "– " in study.compare([])
 
 
-def test_the_command_runs_cells_writes_rows_and_resumes(files, tmp_path, monkeypatch, capsys):
-    for variable in study.VARIABLES.values():
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(study, "GRID", {})
-    monkeypatch.setattr(study, "BASELINES", ("PCA", "pixels"))
-    out = tmp_path / "rows.csv"
-    arguments = [
-        "--data",
-        "dSprites",
-        "Sprites",
-        "--dsprites",
-        str(files["dSprites"]),
-        "--size",
-        "16",
-        "--device",
-        "cpu",
-        "--out",
-        str(out),
-    ]
-    study.main(arguments)
-    first = tables.read(out)
+def test_a_study_runs_cells_on_the_files_that_are_here_writes_rows_and_resumes(files, tmp_path, monkeypatch):
+    monkeypatch.setenv("NOUMENA_DSPRITES", str(files["dSprites"]))
+    monkeypatch.delenv("NOUMENA_SPRITES", raising=False)
+    asked = {"strength": None, "second": None, "size": 16, "steps": 9}
+    cells = [{"data": d, "method": m, **asked} for m in ("PCA", "pixels") for d in ("dSprites", "Sprites")]
+    monkeypatch.setattr(study, "cells", lambda: cells)
+    one, told = Study(study, tmp_path), []
+    first = one.run(devices=("cpu",), tell=told.append).rows()
     assert [(row["data"], row["readout"], row["size"]) for row in first] == [
         ("dSprites", "PCA", 16), ("dSprites", "pixels", 16),
     ]  # fmt: skip
-    said = capsys.readouterr().out
-    assert "Skipped. Sprites must be named by --sprites" in said
-    assert "1/2 " in said
-    monkeypatch.setattr(study, "cell", lambda **_: pytest.fail("a cell that is there ran again"))
-    study.main(arguments)
-    assert tables.read(out) == first
+    assert [(p.done, p.all, p.failed) for p in told] == [(1, 2, 0), (2, 2, 0)]
+    assert (one.state().finished, one.state().missing) == (2, 2)
+    monkeypatch.setattr(study, "split", lambda *_, **__: pytest.fail("a cell that is there ran again"))
+    assert one.run(tell=told.append).rows() == first
+    assert len(told) == 2
+    assert f"{first[0]['InfoM']:.3f} (1)" in one.compare()

@@ -79,7 +79,3 @@ def claims(rows: list[Row]) -> list[Claim]:
 def tiny() -> list[Row]:
     """Two models from each of two seeds."""
     return [{"models": 2, "seed": seed} for seed in (0, 1)]
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.kivva.likelihood")

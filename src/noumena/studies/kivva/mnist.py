@@ -9,7 +9,7 @@ sizes and settings are not known: two hidden layers of 512, ten runs as one prog
 which a VAE has the higher evidence lower bound on held-out training rows. Clusters of methods without facets are those
 of k-means.
 
-The file, an ``.npz`` with ``x_train, y_train, x_test, y_test``, is named by ``--data`` or by ``NOUMENA_MNIST``.
+The file, an ``.npz`` with ``x_train, y_train, x_test, y_test``, is named by ``NOUMENA_MNIST``.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from noumena.metrics import mcc, weak_mcc
 from noumena.nets import MLP
 from noumena.report.curves import Figure
 from noumena.studies import rows as tables
+from noumena.studies.averages import averaged, most, printed
 from noumena.studies.claims import Claim
 from noumena.studies.kivva.pinwheel import best, cluster_accuracy
-from noumena.studies.near.averages import averaged, most, printed
 from noumena.studies.rows import Row
 
 VARIABLE = "NOUMENA_MNIST"
@@ -80,7 +80,7 @@ def digits(data: str | Path | None = None) -> tuple[Digits, Digits]:
 def located(data: str | Path | None = None) -> Path:
     """The file ``data``, or the one that the environment names."""
     given = data if data is not None else os.environ.get(VARIABLE)
-    checks.require(given is not None, f"MNIST must be named by --data or by the variable {VARIABLE}.", "neither")
+    checks.require(given is not None, f"MNIST must be named by the variable {VARIABLE}.", "nothing")
     path = Path(str(given))
     checks.require(path.is_file(), "The file of MNIST must exist.", f"{path.name}")
     return path
@@ -124,7 +124,7 @@ def cells() -> list[Row]:
 
 def cell(
     method: str, activation: str | None, rate: float | None, *, data: str | Path | None = None, runs: int = RUNS,
-    **changes: Any,
+    device: str = "auto", **changes: Any,
 ) -> list[Row]:  # fmt: skip
     """One row per run; its agreement is the mean over the other runs."""
     checks.one_of(method, "method", (*METHODS, "PCA"))
@@ -136,7 +136,8 @@ def cell(
         codes = np.stack([_principal(train.x, test.x, seed) for seed in range(runs)])
         alone = [_named_by_means(code, test.labels, k) for k, code in enumerate(codes)]
     else:
-        codes, alone = _trained(method, train, test, runs, {"slope": SLOPES[str(activation)], "rate": rate, **changes})
+        settings = {"slope": SLOPES[str(activation)], "rate": rate, "device": device, **changes}
+        codes, alone = _trained(method, train, test, runs, settings)
     seconds = round(time.perf_counter() - start, 1)
     facets = method == "MFCVAE"
     return [
@@ -271,18 +272,6 @@ def _figure(rows: list[Row], column: str) -> Figure:
 def tiny() -> list[Row]:
     """Two runs of every method for a moment, on shapes that need no file."""
     shared = {"data": GENERATED, "runs": 2}
-    trained = {"activation": "ReLU", "rate": RATE, "steps": 3, "batch": 32, "device": "cpu", **shared}
+    trained = {"activation": "ReLU", "rate": RATE, "steps": 3, "batch": 32, **shared}
     cells = [{"method": method, "pretraining": 2, **trained} for method in METHODS]
     return [*cells, {"method": "PCA", "activation": None, "rate": None, **shared}]
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Run what is missing in ``--out``, then compare; without the file of MNIST say so and run nothing."""
-    wants = f"the file of MNIST, an .npz; by default the variable {VARIABLE}"
-    tables.command_on_files("noumena.studies.kivva.mnist", arguments, digits, wants=wants)
-
-
-if __name__ == "__main__":
-    from noumena.studies.kivva import mnist
-
-    mnist.main()

@@ -34,8 +34,8 @@ from noumena.mixtures import Mixture
 from noumena.nets import MLP
 from noumena.report.curves import Figure
 from noumena.studies import rows as tables
+from noumena.studies.averages import averaged, most, printed
 from noumena.studies.claims import Claim
-from noumena.studies.near.averages import averaged, most, printed
 from noumena.studies.rows import Row
 from noumena.worlds.pinwheel import pinwheel
 
@@ -266,7 +266,3 @@ def tiny() -> list[Row]:
         {"method": "VaDE", "beta": BETAS[0], "steps": 4, "pretraining": 2, **shared},
         {"method": "x", "beta": None, **shared},
     ]
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.kivva.pinwheel")

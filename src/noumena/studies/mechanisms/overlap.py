@@ -23,8 +23,8 @@ from noumena.nets import MLP
 from noumena.penalties import CompositionalContrast
 from noumena.report.curves import Figure
 from noumena.studies import rows as tables
+from noumena.studies.averages import averaged, most
 from noumena.studies.claims import Claim
-from noumena.studies.near.averages import averaged, most
 from noumena.studies.rows import Row
 from noumena.worlds.slots import SlotWorld, overlapping
 

@@ -11,8 +11,7 @@ features and far more rows. Its sizes of the top features are unknown; here 10 a
 default of ``deconfound``; ``centred`` moves every plate to mean zero first; ``published`` finds all components of
 unscaled features on all rows; ``one`` trains on one plate at a time; ``few`` keeps 30 components.
 
-The folder of ``hct116_bortezomib_raw.npz`` and ``cpjump1_orf_a549_5plates.npz`` is named by ``--data`` or by
-``NOUMENA_CELLPAINTING``.
+The folder of ``hct116_bortezomib_raw.npz`` and ``cpjump1_orf_a549_5plates.npz`` is named by ``NOUMENA_CELLPAINTING``.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from noumena.deconfounding import Deconfounding, deconfound
 from noumena.deconfounding.boosting import auroc
 from noumena.report.curves import Figure
 from noumena.studies import rows as tables
+from noumena.studies.averages import averaged, most, printed
 from noumena.studies.claims import Claim
-from noumena.studies.near.averages import averaged, most, printed
 from noumena.studies.rows import Row
 
 VARIABLE = "NOUMENA_CELLPAINTING"
@@ -46,7 +45,7 @@ QUESTIONS = {
     "strong genes": ("cpjump1", "poscon_orf", "negcon"),
 }
 """The data set, the positive label and its control."""
-GENES = 4
+GENES = ("ABL1", "ADA", "ADH1C", "ADORA2A")
 """Single genes against the negative controls: the first by name with two wells on every plate; few wells, so noisy."""
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "ours": {},
@@ -90,9 +89,7 @@ class Wells(NamedTuple):
 def folder(data: str | Path | None = None) -> Path:
     """The folder ``data``, or the one that the environment names, with both files in it."""
     given = data if data is not None else os.environ.get(VARIABLE)
-    checks.require(
-        given is not None, f"Cell Painting must be named by --data or by the variable {VARIABLE}.", "neither"
-    )
+    checks.require(given is not None, f"Cell Painting must be named by the variable {VARIABLE}.", "nothing")
     path = Path(str(given))
     missing = [name for name in FILES.values() if not (path / name).is_file()]
     checks.require(not missing, f"The folder must hold {' and '.join(FILES.values())}.", f"no {', '.join(missing)}")
@@ -160,21 +157,12 @@ def missing(**row: Any) -> str | None:
     return None
 
 
-def genes(data: str | Path | None = None) -> list[str]:
-    """The first genes by name, no controls, with two wells on every plate."""
-    with np.load(folder(data) / FILES["cpjump1"], allow_pickle=False) as file:
-        gene, plate, treated = file["gene"], file["plate"], file["pert_type"] == "trt"
-    plates = np.unique(plate)
-    found = [g for g in np.unique(gene[treated]) if all(((gene == g) & (plate == p)).sum() >= 2 for p in plates)]
-    return [str(g) for g in found[:GENES]]
-
-
-def cells(data: str | Path | None = None) -> list[Row]:
+def cells() -> list[Row]:
     """Every question with our protocol, the others where they say more, and single genes."""
     plain = [{"question": q, "protocol": "ours"} for q in QUESTIONS]
     centred = [{"question": q, "protocol": "centred"} for q in ("clone, DMSO", "clone, all plates")]
     other = [{"question": "treated", "protocol": p} for p in ("published", "one", "few")]
-    return [*plain, *centred, *other, *({"question": g, "protocol": "ours"} for g in genes(data))]
+    return [*plain, *centred, *other, *({"question": g, "protocol": "ours"} for g in GENES)]
 
 
 def cell(question: str, protocol: str, *, data: str | Path | None = None, **changes: Any) -> list[Row]:
@@ -334,15 +322,3 @@ def tiny() -> list[Row]:
     """Two questions on wells that need no file."""
     shared = {"data": GENERATED, "rotations": 1, "n_components": 3}
     return [{"question": question, "protocol": "ours", **shared} for question in ("treated", "a gene")]
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Run what is missing in ``--out``, then compare; without the files say so and run nothing."""
-    wants = f"the folder of both files; by default the variable {VARIABLE}"
-    tables.command_on_files("noumena.studies.near.deconfound", arguments, folder, wants=wants, trains=False)
-
-
-if __name__ == "__main__":
-    from noumena.studies.near import deconfound as study
-
-    study.main()

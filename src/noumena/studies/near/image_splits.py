@@ -7,14 +7,12 @@ factors of 3D Shapes, of which a fixed random part is drawn. They are not 3D Sha
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from noumena import checks, seeds
-from noumena.checks import InputError
 from noumena.estimators.rows import stretches
 from noumena.estimators.training import Training
 from noumena.worlds import benchmarks
@@ -38,12 +36,14 @@ class Split(NamedTuple):
     factors: np.ndarray
 
 
-def split(data: str, path: str | Path | None = None, *, size: int = SIZE, device: str = "cpu") -> Split:
-    """The images of a data set, of the file given or the one that the environment names; rooms are rendered on
-    ``device``."""
+def split(
+    data: str, path: str | Path | None = None, *, size: int = SIZE, device: str = "cpu", n_rooms: int = ROOMS
+) -> Split:
+    """The images of a data set, of the file given or the one that the environment names; ``n_rooms`` rooms are
+    rendered on ``device``."""
     checks.one_of(data, "data", DATA)
     if data == "rooms":
-        x, factors = rooms(size, device)
+        x, factors = rooms(size, device, n_rooms)
     else:
         images = LOADERS[data](named(data, path))
         x, factors = images.rows(size=size), np.asarray(images.factors)
@@ -52,10 +52,10 @@ def split(data: str, path: str | Path | None = None, *, size: int = SIZE, device
     return Split(x[order[held:]], x[order[:held]], factors[order[:held]])
 
 
-def rooms(size: int, device: str = "cpu") -> tuple[np.ndarray, np.ndarray]:
-    """Rooms in [0, 1] and the levels of their factors: ``ROOMS`` of the grid, drawn once and for all."""
+def rooms(size: int, device: str, number: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rooms in [0, 1] and the levels of their factors: some of the grid, drawn once and for all."""
     world = Rooms(size, str(Training(device=device).torch_device()))
-    chosen = seeds.numpy_generator(0, "rooms of the grid").choice(len(world), ROOMS, replace=False)
+    chosen = seeds.numpy_generator(0, "rooms of the grid").choice(len(world), number, replace=False)
     parts = [world.pictures(chosen[some]).cpu().numpy() for some in stretches(len(chosen), 3 * size**2)]
     return np.concatenate(parts).astype(np.float32) / 255, world.levels(chosen)
 
@@ -64,20 +64,6 @@ def named(data: str, path: str | Path | None = None) -> Path:
     """The file of a data set: the one given, or the one the environment names."""
     variable = VARIABLES[data]
     given = path if path is not None else os.environ.get(variable)
-    must = f"{data} must be named by --{data.lower()} or by the variable {variable}."
-    checks.require(given is not None, must, "neither")
+    checks.require(given is not None, f"{data} must be named by the variable {variable}.", "nothing")
     checks.require(Path(str(given)).is_file(), f"The file of {data} must exist.", Path(str(given)).name)
     return Path(str(given))
-
-
-def present(data: Sequence[str], files: dict[str, Any]) -> tuple[str, ...]:
-    """Those of the data sets that are there; a line is printed for each that is not."""
-    there = []
-    for name in data:
-        try:
-            if name in VARIABLES:
-                named(name, files.get(name))
-            there.append(name)
-        except InputError as error:
-            print(f"Skipped. {error}")
-    return tuple(there)

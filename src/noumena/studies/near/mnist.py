@@ -14,7 +14,7 @@ are fitted on one half of the test rows and measured on the other; the published
 beside. Pairs are independent across leaks. The same pairs after a quarter of the steps and after one step are there to
 tell what training does from what the architecture does.
 
-The file, an ``.npz`` with ``x_train, y_train, x_test, y_test``, is named by ``--data`` or by ``NOUMENA_MNIST``.
+The file, an ``.npz`` with ``x_train, y_train, x_test, y_test``, is named by ``NOUMENA_MNIST``.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from noumena.guarantees.unmixing import halves
 from noumena.nets.orthogonal import Orthogonal
 from noumena.report.curves import Figure
 from noumena.studies import rows as tables
+from noumena.studies.averages import averaged, most
 from noumena.studies.claims import Claim
-from noumena.studies.kivva.mnist import GENERATED, VARIABLE, Digits, digits
+from noumena.studies.kivva.mnist import GENERATED, Digits, digits
 from noumena.studies.kivva.mnist import missing as missing
-from noumena.studies.near.averages import averaged, most
 from noumena.studies.near.relations import kept, relation
 from noumena.studies.rows import Row
 
@@ -72,12 +72,12 @@ def cells() -> list[Row]:
 
 def cell(
     digit: str | int, leak: float, steps: int, *, data: str | Path | None = None, pairs: int | None = None,
-    **changes: Any,
+    device: str = "auto", **changes: Any,
 ) -> list[Row]:  # fmt: skip
     """One row per pair of autoencoders, trained as one program on the rows of one digit, or of all."""
     train, test = (_only(part, digit) for part in digits(data))
     pairs = PAIRS[ALL if digit == ALL else "each"] if pairs is None else pairs
-    model = _model(leak, steps, 2 * checks.count(pairs, "pairs"), **changes).fit(train.x)
+    model = _model(leak, steps, 2 * checks.count(pairs, "pairs"), device=device, **changes).fit(train.x)
     codes = model.transform_all(test.x).astype(np.float64)
     linear = principal_error(train.x, test.x, codes.shape[2], device=model.models_[0].mean.device)
     alone = [_alone(network, test.x, code) for network, code in zip(model.models_, codes, strict=True)]
@@ -320,17 +320,5 @@ def _figure(pairs: list[Row], title: str) -> Figure:
 
 def tiny() -> list[Row]:
     """A pair of the straight and of the most bent autoencoders after one step, on shapes that need no file."""
-    shared = {"digit": ALL, "steps": 1, "data": GENERATED, "pairs": 1, "batch": 32, "device": "cpu"}
+    shared = {"digit": ALL, "steps": 1, "data": GENERATED, "pairs": 1, "batch": 32}
     return [{"leak": leak, **shared} for leak in (0.0, 1.0)]
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Run what is missing in ``--out``, then compare; without the file of MNIST say so and run nothing."""
-    wants = f"the file of MNIST, an .npz; by default the variable {VARIABLE}"
-    tables.command_on_files("noumena.studies.near.mnist", arguments, digits, wants=wants)
-
-
-if __name__ == "__main__":
-    from noumena.studies.near import mnist
-
-    mnist.main()

@@ -1,7 +1,7 @@
 """What pairs of models see: the ANI-1x ensemble with the atoms it was made for, and images of dSprites.
 
-The files ``h_networks.npz`` and ``h_aev.npz`` of ANI-1x and ``dsprites_downsampled.npz`` lie in a folder, at any depth,
-or are named by ``NOUMENA_ANI1X`` (their folder) and ``NOUMENA_DSPRITES`` (the file).
+The files ``h_networks.npz`` and ``h_aev.npz`` of ANI-1x lie, at any depth, in the folder that ``NOUMENA_ANI1X`` names;
+``NOUMENA_DSPRITES`` names the file ``dsprites_downsampled.npz``.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ SIZE, AUDITED = 32, 8000
 def located(part: str, data: str | Path | None = None) -> list[Path]:
     """The files of a part, below the folder ``data`` or where the environment says."""
     given = data if data is not None else os.environ.get(VARIABLES[part])
-    must = f"The files of {part} must be named by --data or by the variable {VARIABLES[part]}."
-    checks.require(given is not None, must, "neither")
+    must = f"The files of {part} must be named by the variable {VARIABLES[part]}."
+    checks.require(given is not None, must, "nothing")
     place = Path(str(given))
     found = [place] if place.is_file() else [path for name in FILES[part] for path in sorted(place.rglob(name))[:1]]
     names = " and ".join(FILES[part])

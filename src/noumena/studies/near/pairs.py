@@ -8,15 +8,13 @@ Reference: statistical and structural near-identifiability (paper 004), Section 
 other models than the published, whose weights and data are not at hand: its four rows are context, not a target. Errors
 are held out; the published protocol, in-sample, stands beside. Both directions of a pair count as one, in the mean.
 
-The files ``h_networks.npz`` and ``h_aev.npz`` of ANI-1x and ``dsprites_downsampled.npz`` lie in the folder named by
-``--data``, at any depth, or are named by ``NOUMENA_ANI1X`` (their folder) and ``NOUMENA_DSPRITES`` (the file).
+The files ``h_networks.npz`` and ``h_aev.npz`` of ANI-1x lie, at any depth, in the folder that ``NOUMENA_ANI1X`` names;
+``NOUMENA_DSPRITES`` names the file ``dsprites_downsampled.npz``.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -34,8 +32,8 @@ from noumena.guarantees.agreement import AFFINE, ICA, PERMUTATION, RIGID, effici
 from noumena.nets.conv import ConvDecoder, ConvEncoder
 from noumena.report.curves import Figure
 from noumena.studies import rows as tables
+from noumena.studies.averages import averaged, most, printed
 from noumena.studies.claims import Claim
-from noumena.studies.near.averages import averaged, most, printed
 from noumena.studies.near.encoders import VICReg
 from noumena.studies.near.pair_data import (
     AUDITED,
@@ -99,7 +97,9 @@ def cells(parts: Sequence[str] = PARTS) -> list[Row]:
     return [{"part": part, "model": model, "scope": scope} for part, model, scope in found if part in parts]
 
 
-def cell(part: str, model: str, scope: str, *, data: str | Path | None = None, **changes: Any) -> list[Row]:
+def cell(
+    part: str, model: str, scope: str, *, data: str | Path | None = None, device: str = "auto", **changes: Any
+) -> list[Row]:
     """One row per pair, layer and protocol."""
     checks.one_of(part, "part", PARTS)
     generated = data == GENERATED
@@ -111,7 +111,7 @@ def cell(part: str, model: str, scope: str, *, data: str | Path | None = None, *
     size = changes.pop("size", SIZE)
     audited = changes.pop("audited", AUDITED)
     images = generated_shapes(size) if generated else shapes(located(part, data)[0], size=size, audited=audited)
-    return _of_images(model, images, size=size, **changes)
+    return _of_images(model, images, size=size, device=device, **changes)
 
 
 def _of_ensemble(
@@ -294,44 +294,6 @@ def figures(rows: list[Row]) -> list[Figure]:
 def tiny() -> list[Row]:
     """Untrained networks of the ensemble's form, and two autoencoders for a moment, on data that need no file."""
     atoms = {"part": "ani", "model": UNTRAINED, "scope": "hidden 3, in-sample", "members": 2}
-    training = {"size": 16, "runs": 2, "steps": 2, "batch": 16, "device": "cpu"}
+    training = {"size": 16, "runs": 2, "steps": 2, "batch": 16}
     images = {"part": "dsprites", "model": "AE", "scope": ALL, **training}
     return [{**one, "data": GENERATED} for one in (atoms, images)]
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Run what is missing in ``--out``, then compare; a part whose files are absent is skipped, and said."""
-    parser = argparse.ArgumentParser(
-        prog="python -m noumena.studies.near.pairs", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument(
-        "--data", help="the folder of the files; by default the variables " + ", ".join(VARIABLES.values())
-    )
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="what to run")
-    parser.add_argument("--device", default="auto", help="a torch device for training")
-    parser.add_argument("--steps", type=int, default=STEPS, help="steps of training")
-    parser.add_argument("--jobs", type=int, default=1, help="processes of one thread each")
-    parser.add_argument("--known", nargs="*", default=(), help="files whose finished rows are copied")
-    parser.add_argument("--out", type=Path, default=Path("results/near/pairs/rows.csv"), help="file of rows, resumed")
-    options = parser.parse_args(arguments)
-    there = []
-    for part in options.parts:
-        try:
-            there += [part] if located(part, options.data) else []
-        except InputError as error:
-            print(f"Skipped {part}. {error}")
-    if there:
-        one = partial(_with_settings, data=options.data, device=options.device, steps=options.steps)
-        found = tables.run(cells(there), one, options.out, jobs=options.jobs, known=options.known, say=True)
-        print(compare(found))
-
-
-def _with_settings(part: str, model: str, scope: str, *, data: Any, **training: Any) -> list[Row]:
-    """A cell; how to train concerns the images only."""
-    return cell(part, model, scope, data=data, **(training if part == "dsprites" else {}))
-
-
-if __name__ == "__main__":
-    from noumena.studies.near import pairs
-
-    pairs.main()

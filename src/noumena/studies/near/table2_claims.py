@@ -4,7 +4,7 @@ The published data sets are Shapes3D, MPI3D, Falcor3D and Isaac3D; ours are dSpr
 factors of Shapes3D and stand beside it. What is aggregated there is a mean over four data sets, here over ours.
 
 Reference: statistical and structural near-identifiability (paper 004), Table 2. **Deviations**: no claim is of the same
-data, so none is comparable. QLAE, which we also run, has no row in the published table.
+data, so none is comparable. QLAE, which we also run, has no row in Table 2, and its figures in A.7.3 are lost.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from noumena.studies import rows as tables
+from noumena.studies.averages import most
 from noumena.studies.claims import Claim
-from noumena.studies.near.averages import most
 from noumena.studies.rows import Row
 
 BUDGET = 80.0

@@ -214,7 +214,3 @@ def tiny() -> list[Row]:
         {"kind": "continuous", "case": case, "seed": 0, "rows": 300, "metrics": "mig"}
         for case in ("identity", "copied", "noise")
     ]
-
-
-if __name__ == "__main__":
-    tables.command("noumena.studies.scores.known")
