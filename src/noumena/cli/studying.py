@@ -96,10 +96,10 @@ def compare_studies(
     """
     from noumena.studies import claims as verdicts
 
-    found, broken, lines = [], [], []
+    found, own, broken, lines = [], [], [], []
     for one in _studies(names, results):
         claims = one.claims()
-        found += claims
+        (found if one.published else own).extend(claims)
         broken += [f"{one.name}: {sentence}" for sentence in one.broken()]
         lines += [{"study": one.name, **verdicts.line(claim)} for claim in claims]
         if commit and claims:
@@ -112,6 +112,9 @@ def compare_studies(
         _shown(lines, as_json)
     else:
         print(f"{len(found)} published figures: " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items()) + ".")
+        if own:
+            held = verdicts.counted(own)[verdicts.REPRODUCED]
+            print(f"{len(own)} expectations of our own, of which {held} hold.")
     for sentence in broken:
         say(f"noumena: broken: {sentence}")
     if broken and not commit:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from noumena.studies import claims as verdicts
-from noumena.studies.claims import VERDICTS
+from noumena.studies.claims import HELD, VERDICTS
 from noumena.studies.pages import paper
 from noumena.studies.study import Study, get, names
 
 _BLOCK = re.compile(r"(`results/([\w/]+)/rows\.csv`\n\n```text\n).*?(\n```)", flags=re.DOTALL)
-_COUNTS = re.compile(r"(<!-- verdicts by (paper|study) -->\n\n).*?(\n\n<!-- end -->)", flags=re.DOTALL)
+_COUNTS = re.compile(r"(<!-- verdicts by (paper|study) -->\n).*?(<!-- end -->)", flags=re.DOTALL)
 
 
 def refreshed(text: str, results: str | Path = "results") -> str:
@@ -25,9 +25,9 @@ def refreshed(text: str, results: str | Path = "results") -> str:
     text = _BLOCK.sub(lambda found: found[1] + get(found[2], results).compare() + found[3], text)
     if not _COUNTS.search(text):
         return text
-    studies = [get(name, results) for name in names()]
-    tables = {"paper": counts_table(studies, paper, "papers"), "study": counts_table(studies, _linked, "study")}
-    return _COUNTS.sub(lambda found: found[1] + tables[found[2]] + found[3], text)
+    studies = [study for study in (get(name, results) for name in names()) if study.published]
+    tables = {"paper": counts_table(studies, paper, "paper"), "study": counts_table(studies, _linked, "study")}
+    return _COUNTS.sub(lambda found: f"{found[1]}\n{tables[found[2]]}\n\n{found[3]}", text)
 
 
 def counts_table(studies: Sequence[Study], named: Callable[[Study], str], title: str) -> str:
@@ -37,9 +37,14 @@ def counts_table(studies: Sequence[Study], named: Callable[[Study], str], title:
         groups.setdefault(named(study), []).extend(study.claims())
     groups = {name: claims for name, claims in groups.items() if claims}
     groups["**all**"] = [claim for claims in groups.values() for claim in claims]
-    header = [title, "published figures", *VERDICTS, "`x`, PCA or ICA as good"]
+    header = [title, "published figures", *VERDICTS, "better or reproduced, and `x`, PCA or ICA as good"]
     lines = [
-        [name, len(claims), *verdicts.counted(claims).values(), sum(claim.trivial for claim in claims)]
+        [
+            name,
+            len(claims),
+            *verdicts.counted(claims).values(),
+            sum(claim.trivial and claim.verdict in HELD for claim in claims),
+        ]
         for name, claims in groups.items()
     ]
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in [header, ["---"] * len(header), *lines])

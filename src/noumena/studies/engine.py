@@ -9,8 +9,8 @@ and Ray's backend for joblib hands results out only when all are there.
 
 A cell that raises, runs too long or holds too much leaves a record of its error. Where a worker of this machine dies,
 the cells that were in flight, which workers note down, are computed again one by one; one that dies again is recorded.
-A cluster gives the cells of a dead worker to others. The caller writes records as they come: what is lost when the
-caller dies are the cells in flight.
+A cluster gives the cells of a dead worker to others; those that it gives up are computed one by one at the end. The
+caller writes records as they come: what is lost when the caller dies are the cells in flight.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ import hashlib
 import logging
 import os
 import platform
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.metadata import version
 from inspect import signature
 from itertools import islice
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any, NamedTuple
 
 from joblib import Parallel, delayed, parallel_config
@@ -43,8 +45,14 @@ from noumena.studies.store import Record
 ENGINES = ("local", "dask", "ray")
 SEED = "seed"
 PACKAGES = ("noumena", "torch", "numpy", "scipy", "scikit-learn")
-TRIES = 3
-"""How often a cluster gives a cell to another worker when one has died."""
+TRIES = 1
+"""How often a cluster of our own gives a cell to another worker when one has died, before it is computed by itself."""
+FRUITLESS = 3
+"""How often in a row all workers of this machine may die with nothing done."""
+START = "10 minutes"
+"""How long a worker may take to come back: it imports torch on a machine that others use."""
+LONGEST = 2000
+"""Characters of an error that a row keeps."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +100,7 @@ def records(
     workers: int = 1,
     address: str | None = None,
     conditions: Conditions | None = None,
-) -> Iterator[Record]:
+) -> Generator[Record, None, None]:
     """The records of all tasks, in the order in which they are finished."""
     checks.one_of(engine, "engine", ENGINES)
     checks.count(workers, "workers")
@@ -101,6 +109,8 @@ def records(
     )
     given = conditions or Conditions()
     given = replace(given, driver=os.getpid())
+    if not tasks:
+        return
     if engine == "local" and workers == 1:
         for task in tasks:
             yield from perform(task, given)
@@ -117,23 +127,44 @@ def records(
 def perform(task: Task, conditions: Conditions) -> list[Record]:
     """Compute a task where it is called: a record for each of its cells, whatever happens."""
     start, usage, guest = time.process_time(), None, os.getpid() != conditions.driver
-    try:
-        with threads.for_work(0), _noted(task, conditions), watched(conditions.limits, may_exit=guest) as usage:
-            found = _computed(task, conditions)
-            failed = False
-    except Exception as error:  # whatever goes wrong in one cell must not stop the others
-        found = [{ERROR: f"{type(error).__name__}: {error}"} for _ in task.cells]
-        failed = True
+    with _interrupts() as stopped:
+        try:
+            with threads.for_work(0), _noted(task, conditions), watched(conditions.limits, may_exit=guest) as usage:
+                computed = _computed(task, conditions)
+            found = [_rows(*both) for both in zip(task.parameters, computed, strict=True)]
+        except Exception as error:  # whatever goes wrong in one cell must not stop the others
+            found = _failed(task, f"{type(error).__name__}: {error}")
+    if stopped:  # a fit takes Ctrl-C as the wish to end early: what came of it is no result
+        raise KeyboardInterrupt
     seconds = round((time.process_time() - start) / len(task.cells), 2)
     facts = {"cell seconds": seconds, "peak MB": round(usage.peak_mb) if usage else None, **_machine()}
     return [
-        Record(cell, task.code, _rows(parameters, rows), facts, failed)
-        for cell, parameters, rows in zip(task.cells, task.parameters, found, strict=True)
+        Record(cell, task.code, rows, facts, failed=any(row.get(ERROR) is not None for row in rows))
+        for cell, rows in zip(task.cells, found, strict=True)
     ]
 
 
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Notes a Ctrl-C in the meantime, whoever else takes it."""
+    seen: list[int] = []
+    if current_thread() is not main_thread():
+        yield seen
+        return
+
+    def note(number: int, _: Any) -> None:
+        seen.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before or signal.default_int_handler)
+
+
 def _computed(task: Task, conditions: Conditions) -> list[Any]:
-    known = signature(task.function).parameters
+    known = signature(task.function).parameters.keys() - task.parameters[0].keys()
     told = {name: value for name, value in conditions.told if name in known}
     if "device" in known and conditions.devices:
         told["device"] = _leased(conditions)
@@ -152,11 +183,20 @@ def _noted(task: Task, conditions: Conditions) -> Iterator[None]:
     note = Path(conditions.notes, str(os.getpid()))
     note.write_text(task.cells[0])
     yield
-    note.unlink()
+    note.unlink(missing_ok=True)
 
 
 def _rows(parameters: Row, found: Row | list[Row]) -> list[Row]:
-    return [{**parameters, **row} for row in (found if isinstance(found, list) else [found])]
+    """What a cell found beside its parameters; at least one row, so that the cell is known to be finished."""
+    rows = (found or [{}]) if isinstance(found, list) else [found]
+    return [{**parameters, **{str(name): value for name, value in row.items()}} for row in rows]
+
+
+def _failed(task: Task, why: str) -> list[list[Row]]:
+    return [
+        _rows(parameters, {ERROR: why if len(why) <= LONGEST else why[:LONGEST] + " …"})
+        for parameters in task.parameters
+    ]
 
 
 @cache
@@ -188,19 +228,22 @@ _LEASES: dict[str, Any] = {}
 
 def _leased(conditions: Conditions) -> str:
     """A device for this process: the first that fewest other workers of the same run on this machine have taken."""
-    if "device" not in _LEASES:
+    asked = conditions.driver, conditions.devices
+    if _LEASES.get("asked") != asked:  # workers outlive a run
+        if "lock" in _LEASES:
+            _LEASES["lock"].close()
         folder = Path(tempfile.gettempdir(), f"noumena-devices-{os.getuid()}")
         folder.mkdir(mode=0o700, exist_ok=True)
         for turn in range(10_000):
             device = conditions.devices[turn % len(conditions.devices)]
-            slot = hashlib.sha256(f"{conditions.driver} {turn}".encode()).hexdigest()[:16]
+            slot = hashlib.sha256(f"{asked} {turn}".encode()).hexdigest()[:16]
             lock = (folder / slot).open("a")
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 lock.close()
                 continue
-            _LEASES.update(device=device, lock=lock)
+            _LEASES.update(asked=asked, device=device, lock=lock)
             break
     return _LEASES["device"]
 
@@ -209,7 +252,7 @@ def _leased(conditions: Conditions) -> str:
 
 
 def _by_processes(tasks: Sequence[Task], conditions: Conditions, workers: int) -> Iterator[Record]:
-    waiting, suspects = {task.cells[0]: task for task in tasks}, list[str]()
+    waiting, suspects, fruitless = {task.cells[0]: task for task in tasks}, list[str](), 0
     with tempfile.TemporaryDirectory() as notes:
         given = replace(conditions, notes=notes)
         while waiting:
@@ -217,23 +260,27 @@ def _by_processes(tasks: Sequence[Task], conditions: Conditions, workers: int) -
             try:
                 for found in _parallel((delayed(perform)(waiting[cell], given) for cell in some), workers):
                     del waiting[found[0].cell]
+                    fruitless = 0
                     yield from found
             except Exception as error:  # of the workers: what a cell raises is in its record
-                if not _died(error):
+                fruitless += 1
+                if not _died(error) or fruitless > FRUITLESS:
                     raise
                 if not suspects:
                     suspects = ["", *_in_flight(notes, waiting)]
                 else:  # it was by itself
+                    fruitless = 0
                     yield from _lost(waiting.pop(suspects[0]))
             suspects = suspects[1:]
 
 
 def _in_flight(notes: str, waiting: dict[str, Task]) -> list[str]:
     """The cells that workers were at when one of them died."""
-    files = sorted(Path(notes).iterdir())
-    cells = [file.read_text() for file in files]
-    for file in files:
-        file.unlink()
+    cells = []
+    for file in sorted(Path(notes).iterdir()):
+        with suppress(FileNotFoundError):  # others are alive for a moment longer
+            cells.append(file.read_text())
+            file.unlink()
     return [cell for cell in cells if cell in waiting]
 
 
@@ -244,17 +291,18 @@ def _parallel(jobs: Iterator[Any], workers: int) -> Iterator[list[Record]]:
 
 
 def _lost(task: Task) -> list[Record]:
-    rows = {ERROR: "WorkerLost: the process that computed the cell died, more than once"}
+    found = _failed(task, "WorkerLost: the process that computed the cell died, more than once")
     return [
-        Record(cell, task.code, _rows(parameters, rows), _machine(), failed=True)
-        for cell, parameters in zip(task.cells, task.parameters, strict=True)
+        Record(cell, task.code, rows, _machine(), failed=True) for cell, rows in zip(task.cells, found, strict=True)
     ]
 
 
 def _died(error: Exception) -> bool:
     """Whether an exception says that a worker is gone."""
     names = {kind.__name__ for kind in type(error).__mro__}
-    return bool(names & {"BrokenProcessPool", "TerminatedWorkerError", "KilledWorker", "WorkerCrashedError"})
+    local, dask = {"BrokenProcessPool", "TerminatedWorkerError"}, {"KilledWorker"}
+    ray = {"WorkerCrashedError", "NodeDiedError", "OutOfMemoryError"}  # of the cluster: those of a cell are its record
+    return bool(names & (local | dask | ray))
 
 
 def _reached(connect: Callable[[], Any], address: str) -> Any:
@@ -288,28 +336,40 @@ class Cluster(NamedTuple):
 
 
 def _by_cluster(tasks: Sequence[Task], conditions: Conditions, cluster: Cluster) -> Iterator[Record]:
-    queue, flying = iter(tasks), {}
+    queue, flying, suspects = iter(tasks), {}, list[Task]()
     while True:
         for task in islice(queue, cluster.width - len(flying)):
             flying[cluster.submit(task, conditions)] = task
         if not flying:
-            return
+            break
         for future in cluster.landed(list(flying)):
             task = flying.pop(future)
-            try:
-                yield from cluster.result(future)
-            except Exception as error:
-                if not _died(error):
-                    raise
-                yield from _lost(task)
+            found = _survived(cluster, future)
+            suspects += [task] if found is None else []
+            yield from found or ()
+    for task in suspects:  # Dask blames all cells that a dead worker had, and not only the one that it was at
+        found = _survived(cluster, cluster.submit(task, conditions))
+        yield from _lost(task) if found is None else found
+
+
+def _survived(cluster: Cluster, future: Any) -> list[Record] | None:
+    """What came of a task; nothing where its workers died."""
+    try:
+        return cluster.result(future)
+    except Exception as error:
+        if not _died(error):
+            raise
+        return None
 
 
 @contextmanager
 def _dask(workers: int, address: str | None) -> Iterator[Cluster]:
     distributed = _extra("distributed", "dask")
+    patient = {"distributed.deploy.lost-worker-timeout": START, "distributed.scheduler.allowed-failures": TRIES}
     with ExitStack() as stack:
         if address is None:
-            own = {"n_workers": workers, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+            stack.enter_context(_extra("dask", "dask").config.set(patient))
+            own = {"n_workers": workers, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
             address = stack.enter_context(distributed.LocalCluster(**own, silence_logs=logging.ERROR))
         client = stack.enter_context(_reached(partial(distributed.Client, address, timeout=10), address))
         yield Cluster(

@@ -2,8 +2,8 @@
 
 Beginning at the function, every definition of its own package that it names is followed: functions, classes with all
 their methods, constants, and what these name in turn, through imports at the top of a file or inside a function. The
-digest is that of their syntax trees without docstrings, comments, layout and annotations of parameters: rewording or
-formatting changes nothing. What can only refuse (``NEUTRAL``) is not followed, since it changes no number.
+digest is that of their syntax trees without docstrings, comments, layout and annotations, but for fields of classes:
+rewording or formatting changes nothing. What can only refuse (``NEUTRAL``) is not followed, since it changes no number.
 
 A module that is used as a value (``getattr(module, name)``) counts as a whole. Not seen: code chosen by a string
 (``import_module(name)``), and other packages, whose versions stand in the rows.
@@ -20,13 +20,15 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from sysconfig import get_path
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 HOME = "noumena"
 NEUTRAL = ("noumena.checks", "noumena.threads")
 """Modules whose sentences and thread counts change no number."""
 DIGITS = 15
+PLAIN = (bool, int, float, str, bytes, tuple, list, dict, type(None))
+"""Kinds of values whose text says what they are."""
 
 
 class Source(NamedTuple):
@@ -57,33 +59,57 @@ def code_version(*functions: Callable[..., Any]) -> str:
 
 def parts(function: Callable[..., Any]) -> dict[str, str]:
     """Every definition that a function reaches, by its full name, with the digest of its syntax tree."""
-    bare = _bare(function)
-    root = Place(bare.__module__, bare.__qualname__.split(".")[0])
-    if "<locals>" in bare.__qualname__ or root.name not in _source(root.module).definitions:
-        return {f"{root.module}.{bare.__qualname__}": _digest(_bytecode(bare.__code__))}
+    texts: dict[str, str] = {}
     found: dict[Place, str] = {}
-    todo = [root]
+    todo = _begun(function, texts)
     while todo:
         place = todo.pop()
-        if place in found or place.module.startswith(NEUTRAL):
+        if place in found or place.module in NEUTRAL:
             continue
         found[place], named = _definition(place)
         todo += named
-    return {f"{place.module}.{place.name}": text for place, text in found.items()}
+    return texts | {f"{place.module}.{place.name}": text for place, text in found.items()}
 
 
-def _bare(function: Any) -> Any:
-    while not hasattr(function, "__code__"):
-        function = function.func if isinstance(function, partial) else function.__wrapped__
+def _begun(function: Any, texts: dict[str, str]) -> list[Place]:
+    """Where a function is defined; what it was given beside its text (a partial, a closure) goes to ``texts``."""
     while hasattr(function, "__wrapped__"):
         function = function.__wrapped__
-    return function
+    if isinstance(function, partial):
+        given: tuple[Any, ...] = (*function.args, *sorted(function.keywords.items()))
+        return _given(given, texts) + _begun(function.func, texts)
+    module, full = function.__module__, function.__qualname__
+    given = tuple(cell.cell_contents for cell in function.__closure__ or ())
+    if "<" in full:  # a function in a function, or without a name: what it has by default was computed
+        given += (*(function.__defaults__ or ()), *sorted((function.__kwdefaults__ or {}).items()))
+    name = full.split(".")[0]
+    name = name if name in _source(module).definitions else _at(module, function.__code__.co_firstlineno)
+    if name is None:
+        texts[f"{module}.{full} {len(texts)}"] = _digest(_bytecode(function.__code__))
+    return _given(given, texts) + ([] if name is None else [Place(module, name)])
+
+
+def _given(values: tuple[Any, ...], texts: dict[str, str]) -> list[Place]:
+    plain = [repr(value) for value in values if isinstance(value, PLAIN)]
+    if plain:
+        texts[f"given {len(texts)}"] = _digest("\n".join(plain))
+    return [place for value in values if isinstance(value, FunctionType | partial) for place in _begun(value, texts)]
+
+
+def _at(module: str, line: int) -> str | None:
+    """The name of the definition at a line of a file."""
+    spans = ((name, node) for name, nodes in _source(module).definitions.items() for node in nodes)
+    return next((name for name, node in spans if node.lineno <= line <= (node.end_lineno or node.lineno)), None)
 
 
 def _bytecode(code: CodeType) -> str:
-    """Of a function that has no name at the top of a file."""
-    inner = [_bytecode(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    """Of a function that stands in no file; sets in a fixed order."""
+    inner = [_bytecode(c) if isinstance(c, CodeType) else _fixed(c) for c in code.co_consts]
     return f"{code.co_code.hex()} {inner} {code.co_names}"
+
+
+def _fixed(value: Any) -> str:
+    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
 
 
 def _digest(text: str) -> str:
@@ -99,7 +125,18 @@ def _definition(place: Place) -> tuple[str, list[Place]]:
     source = _source(place.module)
     nodes = source.definitions[place.name] if place.name else [n for d in source.definitions.values() for n in d]
     nodes = [*nodes, *source.loose]
-    return _digest("\n".join(ast.dump(node) for node in nodes)), [p for n in nodes for p in _named(n, place.module)]
+    named = [p for n in nodes for p in _named(n, place.module)]
+    passed_on = () if place.name else source.imports
+    named += [p for name in passed_on for p in _resolved(place.module, [name], {}) if p.module != place.module]
+    return _digest("\n".join(_dumped(node) for node in nodes)), named
+
+
+def _dumped(node: Any) -> str:
+    """A syntax tree as a text that does not depend on the version of Python: fields that are empty are left out."""
+    if isinstance(node, ast.AST):
+        fields = ((name, value) for name, value in ast.iter_fields(node) if value is not None and value != [])
+        return f"{type(node).__name__}({', '.join(f'{name}={_dumped(value)}' for name, value in fields)})"
+    return f"[{', '.join(map(_dumped, node))}]" if isinstance(node, list) else repr(node)
 
 
 def _named(node: ast.AST, module: str) -> Iterator[Place]:
@@ -144,7 +181,7 @@ def _attribute(module: str, names: list[str]) -> Iterator[Place]:
         yield Place(module, "")
     elif names[0] in _source(module).definitions:
         yield Place(module, names[0])
-    elif names[0] in _source(module).imports:
+    elif _source(module).imports.get(names[0], (module, None))[0] != module:
         yield from _resolved(module, names, {})
     elif _file(f"{module}.{names[0]}") is not None:
         yield from _attribute(f"{module}.{names[0]}", names[1:])
@@ -177,8 +214,9 @@ def _source(module: str) -> Source:
         elif names:
             for name in names:
                 found.definitions.setdefault(name, []).append(_plain(node))
-        elif not _silent(node):
+        elif not _silent(node):  # it may define and import, under conditions
             found.loose.append(_plain(node))
+            found.imports.update(one for part in ast.walk(node) for one in _imported(part, module))
     return found
 
 
@@ -213,7 +251,9 @@ def _defined(node: ast.stmt) -> list[str]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    return [one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)]
+    parts = [one for target in targets for one in ast.walk(target)]
+    inside = any(isinstance(one, ast.Attribute | ast.Subscript) for one in parts)  # of something else: it is loose
+    return [] if inside else [one.id for one in parts if isinstance(one, ast.Name)]
 
 
 def _silent(node: ast.stmt) -> bool:
@@ -226,8 +266,11 @@ def _silent(node: ast.stmt) -> bool:
 
 
 def _plain(node: ast.stmt) -> ast.stmt:
-    """A statement without docstrings and without annotations of parameters and results."""
+    """A statement without docstrings and without annotations, but for those in classes, which may define fields."""
+    fields = {id(part) for one in ast.walk(node) if isinstance(one, ast.ClassDef) for part in one.body}
     for one in ast.walk(node):
+        if isinstance(one, ast.AnnAssign) and id(one) not in fields:
+            one.annotation = ast.Constant(None)
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
             one.returns = None
             given = one.args

@@ -40,9 +40,9 @@ def page(study: Study) -> str:
 
 
 def paper(study: Study) -> str:
-    """What the folder of a study is about: the first line of its docstring."""
+    """What the folder of a study is about: its docstring up to the colon."""
     package = import_module(study.module.__name__.rpartition(".")[0])
-    return (package.__doc__ or study.name).splitlines()[0].rstrip(".")
+    return (package.__doc__ or study.name).partition(":")[0]
 
 
 def facts(study: Study) -> dict[str, str]:

@@ -1,85 +1,18 @@
-"""Rows: the cells of a study are run, written as they finish, and read back as a table of plain values.
-
-A cell is a pure function of its parameters; its result is one row or several, written together with the parameters, by
-which it is recognised when a study is resumed. The file is replaced as a whole after every cell, so that it is
-complete at any moment. A cell that fails leaves a row with its error, and is tried again the next time.
-"""
+"""Rows: what the cells of a study leave, as plain values in a file, and as tables to be read."""
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import os
-import time
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from importlib import import_module
-from inspect import signature
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, parallel_config
-
-from noumena import checks, threads
-from noumena.checks import InputError
 
 Row = dict[str, Any]
-Cell = Callable[..., Row | list[Row]]
 ERROR = "error"
-
-
-def run(
-    cells: Sequence[Row],
-    cell: Cell,
-    out: str | Path,
-    *,
-    jobs: int = 1,
-    known: Iterable[str | Path] = (),
-    say: bool = False,
-) -> list[Row]:
-    """Run the cells that neither ``out`` nor the files ``known`` hold yet; return the rows of all.
-
-    ``jobs`` processes of one thread each; with ``say`` a line is printed for each cell. Rows from ``known`` are copied.
-    """
-    path = Path(out)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    names = sorted({name for parameters in cells for name in parameters})
-    asked = {_key(parameters, names): parameters for parameters in cells}
-    kept = [row for row in read(path) if row.get(ERROR) is None or _key(row, names) not in asked]
-    done = {_key(row, names) for row in kept}
-    kept += [row for row in _finished(known) if _key(row, names) in asked.keys() - done]
-    done = {_key(row, names) for row in kept}
-    missing = [parameters for key, parameters in asked.items() if key not in done]
-    with parallel_config("loky", inner_max_num_threads=1):
-        finished: Any = Parallel(n_jobs=checks.count(jobs, "jobs"), return_as="generator_unordered")(
-            delayed(_rows_of)(cell, parameters) for parameters in missing
-        )
-        for number, rows in enumerate(finished, start=1):
-            kept += rows
-            write(kept, path)
-            if say:
-                print(f"{number}/{len(missing)} {rows[0]}", flush=True)
-    write(kept, path)
-    return [row for row in read(path) if _key(row, names) in asked]
-
-
-def _finished(files: Iterable[str | Path]) -> list[Row]:
-    return [row for file in files for row in read(file) if row.get(ERROR) is None]
-
-
-def _rows_of(cell: Cell, parameters: Row) -> list[Row]:
-    """The rows of one cell beside its parameters, or its error."""
-    start = time.process_time()
-    try:
-        with threads.for_work(0):
-            found = cell(**parameters)
-    except Exception as error:  # whatever goes wrong in one cell must not stop the others
-        found = {ERROR: f"{type(error).__name__}: {error}"}
-    rows = found if isinstance(found, list) else [found]
-    seconds = round(time.process_time() - start, 2)
-    return [{**parameters, **row, "cell seconds": seconds if k == 0 else None} for k, row in enumerate(rows)]
 
 
 def read(path: str | Path) -> list[Row]:
@@ -102,7 +35,7 @@ def as_csv(rows: Sequence[Row]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _text(value) for name, value in row.items()} for row in rows)
+    writer.writerows({name: _written(_text(value)) for name, value in row.items()} for row in rows)
     return text.getvalue()
 
 
@@ -135,6 +68,13 @@ def _text(value: Any) -> str:
     return repr(float(value)) if isinstance(value, float | np.floating) else str(value)
 
 
+def _written(text: str) -> str:
+    """A text that a table gives back as it was: one kind of line end, no half characters."""
+    if text.isascii() and "\r" not in text:
+        return text
+    return text.replace("\r\n", "\n").replace("\r", "\n").encode(errors="backslashreplace").decode()
+
+
 def _value(text: str) -> Any:
     """What ``_text`` was given.
 
@@ -149,10 +89,6 @@ def _value(text: str) -> Any:
         except ValueError:
             continue
     return text
-
-
-def _key(row: Row, names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(_text(row.get(name)) for name in names)
 
 
 # ---- tables ------------------------------------------------------------------------------------------------------
@@ -208,49 +144,3 @@ def text_table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     grid = [list(header), *(list(line) for line in lines)]
     widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
     return "\n".join("  ".join(t.ljust(w) for t, w in zip(line, widths, strict=True)).rstrip() for line in grid)
-
-
-def command(study: str) -> None:
-    """Run a study from the command line: what is missing in ``--out``, then its comparison."""
-    module = import_module(study)
-    parser = argparse.ArgumentParser(prog=f"python -m {study}", description=(module.__doc__ or "").splitlines()[0])
-    default = Path("results", *study.split(".")[2:], "rows.csv")
-    parser.add_argument("--jobs", type=int, default=2, help="processes of one thread each")
-    parser.add_argument("--out", type=Path, default=default, help="file of rows, resumed when it exists")
-    options = parser.parse_args()
-    start = time.perf_counter()
-    known = [options.out.parent.parent / other / "rows.csv" for other in getattr(module, "KNOWN", ())]
-    rows = run(module.cells(), module.cell, options.out, jobs=options.jobs, known=known, say=True)
-    print(module.compare(rows))
-    failed = [row for row in rows if row.get(ERROR) is not None]
-    cpu = sum(row["cell seconds"] or 0 for row in rows) / 60
-    print(
-        f"{len(rows)} rows, {len(failed)} failed; {cpu:.1f} CPU-minutes in all, {time.perf_counter() - start:.0f} s now"
-    )
-
-
-def command_on_files(
-    study: str, arguments: Sequence[str] | None, present: Callable[[Any], Any], *, wants: str, trains: bool = True
-) -> None:
-    """Run a study of real files from the command line; where ``present`` refuses them, say so and run nothing.
-
-    ``wants`` says what ``--data`` names; ``cells`` and ``cell`` of the study may ask for ``data``, and for ``device``
-    where it trains.
-    """
-    module = import_module(study)
-    parser = argparse.ArgumentParser(prog=f"python -m {study}", description=(module.__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", help=wants)
-    parser.add_argument("--jobs", type=int, default=1, help="processes of one thread each")
-    default = Path("results", *study.split(".")[2:], "rows.csv")
-    parser.add_argument("--out", type=Path, default=default, help="file of rows, resumed when it exists")
-    if trains:
-        parser.add_argument("--device", default="auto", help="a torch device; processes share a GPU")
-    options = parser.parse_args(arguments)
-    try:
-        present(options.data)
-    except InputError as error:
-        print(f"Skipped. {error}")
-        return
-    one = partial(module.cell, data=options.data, **({"device": options.device} if trains else {}))
-    asked = module.cells(options.data) if "data" in signature(module.cells).parameters else module.cells()
-    print(module.compare(run(asked, one, options.out, jobs=options.jobs, say=True)))

@@ -19,7 +19,7 @@ import os
 import platform
 import secrets
 import zlib
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -71,22 +71,30 @@ class Store:
 
     def finished(self) -> dict[str, str]:
         """The cells that have rows and no error, and the version of the code behind each."""
-        done = {cell: code for cell, code, failed in _scanned(self.path) if not failed}
-        for record in self._pending():
-            if not record.failed:
-                done[record.cell] = record.code
-        return done
+        return {cell: code for cell, (code, failed) in self.known().items() if not failed}
+
+    def known(self) -> dict[str, tuple[str, bool]]:
+        """The cells that have rows, the version of the code behind each, and whether it failed."""
+        pending = list(self._pending())  # first: a journal that is folded in the meantime is then in the table
+        found = {cell: (code, failed) for cell, code, failed in _scanned(self.path)}
+        for record in pending:
+            if not record.failed or found.get(record.cell, ("", True))[1]:
+                found[record.cell] = record.code, record.failed
+        return found
 
     def rows(self) -> list[Row]:
         """All rows, settled and not, every cell once."""
-        return _merged(read(self.path), self._pending())
+        pending = list(self._pending())  # first, as in ``known``
+        return _merged(read(self.path), pending)
 
     @contextmanager
     def journal(self) -> Iterator[Journal]:
         """A journal of one's own to append finished cells to."""
-        self.journals.mkdir(parents=True, exist_ok=True)
+        _made(self.journals)
         name = f"{platform.node() or 'host'}-{os.getpid()}-{secrets.token_hex(4)}.jsonl"
-        with Journal(self.journals / name) as journal:
+        with _locked(self.folder / ".lock"):  # nobody may fold it before its own lock is held
+            journal = Journal(self.journals / name)
+        with journal:
             yield journal
 
     def settle(self) -> None:
@@ -97,29 +105,31 @@ class Store:
             free = [file for file in map(_taken, sorted(self.journals.glob("*.jsonl"))) if file is not None]
             try:
                 records = [record for file in free for record in _read_journal(Path(file.name))]
-                self._write(_merged(read(self.path), records))
+                if records:
+                    self._write(_merged(read(self.path), records))
                 for file in free:
                     Path(file.name).unlink(missing_ok=True)
             finally:
                 for file in free:
                     file.close()
 
-    def merge(self, other: str | Path, only: Container[Any] | None = None) -> int:
-        """Take the cells of another folder that are not here, all or ``only`` some; return how many there were."""
+    def merge(self, other: str | Path) -> int:
+        """Take the cells of another folder that are not here; return how many there were."""
         theirs = Store(other)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        _made(self.folder)
         with _locked(self.folder / ".lock"):
             here = self.finished()
             grouped: dict[str, list[Row]] = {}
             for row in theirs.rows():
-                wanted = only is None or row.get(CELL) in only
-                if wanted and row.get(CELL) is not None and row.get(ERROR) is None and row[CELL] not in here:
+                if row.get(CELL) is not None and row.get(ERROR) is None and row[CELL] not in here:
                     grouped.setdefault(row[CELL], []).append(row)
             self._write(_merged(read(self.path), [_record(rows) for rows in grouped.values()]))
         return len(grouped)
 
     def _write(self, rows: Sequence[Row]) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        """Replace the table, under the lock; what a writer that died had begun is thrown away."""
+        for part in self.folder.glob(f".{self.path.name}.*.part"):
+            part.unlink(missing_ok=True)
         write(rows, self.path)
 
     def _pending(self) -> Iterator[Record]:
@@ -148,9 +158,9 @@ class Journal:
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._file.close()
-        if not self.path.stat().st_size:
-            self.path.unlink()
+        with self._file:
+            if not os.fstat(self._file.fileno()).st_size:
+                self.path.unlink()
 
 
 def _plain(value: Any) -> Any:
@@ -180,20 +190,21 @@ def _scanned(path: Path) -> Iterator[tuple[str, str, bool]]:
         header = next(lines, [])
         if CELL not in header:
             return
-        cell, code = header.index(CELL), header.index(CODE)
-        error = header.index(ERROR) if ERROR in header else None
+        cell = header.index(CELL)
+        code, error = (header.index(name) if name in header else None for name in (CODE, ERROR))
         for line in lines:
-            yield line[cell], line[code], error is not None and bool(line[error])
+            if line and line[cell]:
+                yield line[cell], "" if code is None else line[code], error is not None and bool(line[error])
 
 
 def _merged(rows: Iterable[Row], records: Iterable[Record]) -> list[Row]:
-    """Rows with those of the records, every cell once: a success replaces a failure, another code replaces the old."""
+    """Rows with those of the records, every cell once: a success replaces what was there, a failure nothing."""
     kept: dict[Any, list[Row]] = {}
     for row in rows:
         kept.setdefault(row.get(CELL) or id(row), []).append(row)
     for record in records:
         before = kept.get(record.cell)
-        if before is None or (not record.failed and (before[0].get(ERROR) or before[0].get(CODE) != record.code)):
+        if not before or not record.failed or before[0].get(ERROR) is not None:
             kept[record.cell] = record.table()
     return [row for group in kept.values() for row in group]
 
@@ -203,6 +214,14 @@ def _record(rows: list[Row]) -> Record:
     plain = [{name: value for name, value in row.items() if name not in FACTS} for row in rows]
     facts = {name: first.get(name) for name in FACTS[2:]}
     return Record(first[CELL], first.get(CODE) or "", plain, facts, first.get(ERROR) is not None)
+
+
+def _made(folder: Path) -> None:
+    """A folder, and those above it, whose names are on the disk."""
+    if not folder.exists():
+        _made(folder.parent)
+        folder.mkdir(exist_ok=True)
+        synchronised(folder.parent)
 
 
 @contextmanager

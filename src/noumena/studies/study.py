@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -75,6 +75,7 @@ class Study:
         self.name = "/".join(module.__name__.removeprefix("noumena.studies.").split("."))
         self.results = Path(results)
         self.store = Store(self.results / self.name)
+        self.others = [Store(self.store.folder.parent / other) for other in getattr(module, "KNOWN", ())]
 
     @property
     def title(self) -> str:
@@ -86,6 +87,11 @@ class Study:
         """The rest of its docstring, a line for each paragraph."""
         text = "\n".join((self.module.__doc__ or "").splitlines()[1:]).strip()
         return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n")).replace("`", "").replace("**", "")
+
+    @property
+    def published(self) -> bool:
+        """Whether its claims are of published figures, and not expectations of our own."""
+        return getattr(self.module, "PUBLISHED", ()) is not None
 
     @cached_property
     def code(self) -> str:
@@ -115,8 +121,7 @@ class Study:
     def state(self, *, tiny: bool = False, only: Mapping[str, Any] | None = None) -> State:
         """How many of its cells are finished."""
         asked = {digest(self.module.cell, parameters): parameters for parameters in self.cells(tiny=tiny, only=only)}
-        known = self.store.known()
-        done = {cell: code for cell, (code, failed) in known.items() if not failed}
+        known, done = self.store.known(), self._finished()
         return State(
             cells=len(asked),
             finished=sum(cell in done for cell in asked),
@@ -124,6 +129,21 @@ class Study:
             failed=sum(cell in known and cell not in done for cell in asked),
             missing=sum(cell not in done and self._lacks(asked[cell]) is not None for cell in asked),
         )
+
+    def _finished(self) -> dict[str, str]:
+        """The cells that have rows, here or in a study with the same cells, and the code behind each."""
+        return {cell: code for store in (*self.others, self.store) for cell, code in store.finished().items()}
+
+    def _rows(self, asked: Container[Any]) -> list[Row]:
+        """The rows of some cells, and of those that are not finished here the rows of a study with the same cells."""
+        found = [row for row in self.store.rows() if row.get(CELL) in asked]
+        here = self.store.finished()
+        for store in self.others:
+            there = store.finished().keys() - here
+            found = [row for row in found if row[CELL] not in there]
+            found += [row for row in store.rows() if row.get(CELL) in asked and row[CELL] in there]
+            here |= dict.fromkeys(there, "")
+        return found
 
     def _lacks(self, parameters: Row) -> str | None:
         return self.module.missing(**parameters) if hasattr(self.module, "missing") else None
@@ -148,7 +168,6 @@ class Study:
         ``only`` chooses cells by their values, ``tiny`` the miniature; ``again`` also computes those that are finished.
         What cannot run here for want of a file is left out.
         """
-        self._adopt_known()
         self.store.settle()
         tasks = self.tasks(again=again, tiny=tiny, only=only)
         told = (("folder", self.results.parent / "runs" / "studies" / self.name.split("/")[0]),)
@@ -168,7 +187,7 @@ class Study:
 
     def tasks(self, *, again: bool = False, tiny: bool = False, only: Mapping[str, Any] | None = None) -> list[Task]:
         """What is to be computed; cells that differ in their seed alone are one task where the study can do that."""
-        cell, done = self.module.cell, self.store.finished()
+        cell, done = self.module.cell, self._finished()
         asked = {digest(cell, parameters): parameters for parameters in self.cells(tiny=tiny, only=only)}
         left = {
             key: parameters
@@ -183,31 +202,17 @@ class Study:
             for group in _groups(left)
         ]
 
-    def _adopt_known(self) -> None:
-        """Take cells of the studies that are named as ``KNOWN``, of which there are the same."""
-        here, names = self.store.finished(), getattr(self.module, "KNOWN", ())
-        wanted = {digest(self.module.cell, parameters) for parameters in self.module.cells()} if names else set()
-        for other in names:
-            folder = self.store.folder.parent / other
-            if wanted - here.keys() and (folder / "rows.csv").exists():
-                self.store.merge(folder, only=wanted)
-
     # ---- reading ---------------------------------------------------------------------------------------------------
 
     def rows(self, *, tiny: bool = False) -> list[Row]:
         """The rows of its cells, parameters and results, as ``compare`` takes them."""
         asked = {digest(self.module.cell, parameters) for parameters in self.cells(tiny=tiny)}
-        return [row for row in self.store.rows() if row.get(CELL) in asked]
+        return self._rows(asked)
 
     def tidy(self, *, tiny: bool = False) -> list[Row]:
         """One row for every single value: study, cell, its parameters, seed, metric, value, and how it was computed."""
         asked = {digest(self.module.cell, parameters): parameters for parameters in self.cells(tiny=tiny)}
-        return [
-            one
-            for row in self.store.rows()
-            if row.get(CELL) in asked
-            for one in _tidied(self.name, row, asked[row[CELL]])
-        ]
+        return [one for row in self._rows(asked) for one in _tidied(self.name, row, asked[row[CELL]])]
 
     def compare(self, *, tiny: bool = False) -> str:
         """Our rows beside the published table."""

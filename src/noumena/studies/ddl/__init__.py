@@ -1,1 +1,1 @@
-"""Studies of diverse dictionary learning: its synthetic figures and tables, and what they leave out."""
+"""Diverse dictionary learning: its figures and tables, and what they leave out."""

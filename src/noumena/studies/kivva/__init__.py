@@ -1,1 +1,1 @@
-"""Studies of mixture priors without auxiliary information: a unique minimiser, and latents that runs agree on."""
+"""Mixture priors without auxiliary information: a unique minimiser, and latents that runs agree on."""

@@ -1,1 +1,1 @@
-"""Studies of mechanistic independence (paper 002)."""
+"""Mechanistic independence: slots that overlap."""

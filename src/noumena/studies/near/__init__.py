@@ -1,1 +1,1 @@
-"""Studies of near-identifiability (paper 004)."""
+"""Near-identifiability: how near two runs are, what disentangles, what generalises."""

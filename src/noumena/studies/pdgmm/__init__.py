@@ -1,1 +1,1 @@
-"""Studies of potentially degenerate Gaussian mixtures (paper 001): its synthetic tables, and what they leave out."""
+"""Degenerate mixtures: tables of synthetic worlds and of balls, and what they leave out."""

@@ -1,1 +1,1 @@
-"""What the scores of the field say of cases whose answer is known."""
+"""Known answers: what the scores of the field say of cases whose answer is known."""
