@@ -68,6 +68,7 @@ def test_fit_writes_a_complete_run(run):
         "history.csv",
         "structure.csv",
         "certificate.json",
+        "data.json",
         "report.html",
     }
     model = nm.load(run)

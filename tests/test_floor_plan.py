@@ -39,6 +39,7 @@ MAY_IMPORT = {
     "metrics": FOUNDATIONS,
     "estimators": FOUNDATIONS | {"nets", "penalties"},
     "extraction": FOUNDATIONS,
+    "integrations": FOUNDATIONS | {"penalties"},
     "guarantees": FOUNDATIONS | {"worlds", "estimators"},
     "audits": FOUNDATIONS | {"worlds", "estimators", "guarantees", "metrics"},
     "deconfounding": FOUNDATIONS | {"estimators", "metrics"},

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from noumena import guarantees, metrics, nets, penalties, studies, worlds
+    from noumena import guarantees, integrations, metrics, nets, penalties, studies, worlds
     from noumena.ambiguity import Alignment, Ambiguity, align
     from noumena.audits import Audit, audit
     from noumena.checks import DivergenceError, InputError
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         SparseFlow,
         Training,
         VaDE,
+        fit_penalised,
         iVAE,
         load,
         save,
@@ -92,6 +93,7 @@ _HOMES = {
     "SparseFlow": "estimators",
     "VAE": "estimators",
     "VaDE": "estimators",
+    "fit_penalised": "estimators",
     "iVAE": "estimators",
     "load": "estimators",
     "save": "estimators",
@@ -118,7 +120,7 @@ _HOMES = {
     "LatentSet": "structure",
     "Structure": "structure",
 }
-_ROOMS = ("guarantees", "metrics", "nets", "penalties", "studies", "worlds")
+_ROOMS = ("guarantees", "integrations", "metrics", "nets", "penalties", "studies", "worlds")
 
 __all__ = [
     "ICA",
@@ -168,8 +170,10 @@ __all__ = [
     "deconfound",
     "degenerate_ladder",
     "differentiate",
+    "fit_penalised",
     "guarantees",
     "iVAE",
+    "integrations",
     "jacobian",
     "load",
     "mechanisms",

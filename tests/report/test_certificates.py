@@ -184,7 +184,9 @@ def test_a_latent_that_would_touch_nothing_has_a_dash_for_its_gap() -> None:
 def test_hostile_names_stay_text() -> None:
     named = nm.Structure(SHEARED.dense, observed=[HOSTILE, "b", "c", "d"], latent=[HOSTILE, "mood"])
     html = page(nm.certify(named))
-    assert "<script" not in html
+    assert re.findall("<script[^>]*>", html) == ['<script type="application/json">', "<script>"]
+    assert html.count("</script") == 2
+    assert "<script>alert" not in html
     assert "&lt;script" in html
 
 

@@ -164,7 +164,8 @@ def test_what_a_study_does_not_have_is_left_out_or_said():
 def test_a_page_makes_no_request():
     for page in (page_of(), index_page([study()])):
         read = Reader(page)
-        assert not {"script", "img", "iframe", "object"} & {tag for tag, _ in read.tags}
+        assert not {"img", "iframe", "object"} & {tag for tag, _ in read.tags}
+        assert [attrs for tag, attrs in read.tags if tag == "script"] == [{}]  # what saves the tables
         addresses = [attrs[key] for tag, attrs in read.tags for key in ("src", "href") if key in attrs]
         assert all(re.fullmatch(r"#chapter-\d|data:,|ddl-table3\.html", str(address)) for address in addresses)
         assert "url(" not in page
@@ -187,7 +188,7 @@ def test_hostile_words_are_escaped_everywhere_on_the_page_of_a_study():
         facts={HOSTILE: HOSTILE},
     )
     tags = [tag for tag, _ in Reader(page).tags]
-    assert "script" not in tags
+    assert tags.count("script") == page.count("<script") == 1
     assert page.count("&lt;script&gt;") >= 14
     assert not any(key.startswith("on") for _, attrs in Reader(page).tags for key in attrs)
 
@@ -302,7 +303,7 @@ def test_an_index_of_nothing_is_a_sentence():
 
 def test_hostile_words_are_escaped_in_the_index():
     page = index_page([study(name=HOSTILE, paper=HOSTILE, title=HOSTILE)])
-    assert "script" not in [tag for tag, _ in Reader(page).tags]
+    assert [tag for tag, _ in Reader(page).tags].count("script") == page.count("<script") == 1
     assert page.count("&lt;script&gt;") >= 3
 
 

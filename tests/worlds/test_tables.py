@@ -13,6 +13,7 @@ import pytest
 
 from noumena.checks import InputError
 from noumena.worlds import read_table
+from noumena.worlds.tables import ENDINGS
 
 X = np.random.default_rng(0).normal(size=(20, 3))
 NAMES = ("pulse", "voice", "x 3")
@@ -169,10 +170,13 @@ def test_a_bare_pickle_is_refused_and_never_opened(tmp_path: Path) -> None:
         ("a,b\n1,2\n3\n", "Every line of data.csv must have 2 cells. Got 1 on line 3."),
         ("a,b\n1,2,3\n", "Every line of data.csv must have 2 cells. Got 3 on line 2."),
         ("1,2\n3,4,5\n", "Every line of data.csv must have 2 cells. Got 3 on line 2."),
-        ("a,b\n1,two\n", "data.csv must hold numbers only"),
-        ("a,b\n2020-01-01,2\n", "data.csv must hold numbers only"),
+        ("a,b\n1,two\n", "Column 'b' of data.csv must hold numbers only. Got words, such as 'two' on line 2."),
+        ("a,b\n2020-01-01,2\n", "Column 'a' of data.csv must hold numbers only. Got words, such as '2020-01-01'"),
+        ("A,1\nB,2\n", "Column 0 of data.csv must hold numbers only. Got words, such as 'A' on line 1."),
+        ("a,b\n1_2,2\n", "Column 'a' of data.csv must hold numbers only. Got words, such as '1_2' on line 2."),
         ("1,2\n3,\n", "data.csv must be finite. Got 1 NaN and 0 inf entries, the first at row 1, column 1."),
-        ("a;b\n1;2\n", "data.csv must hold numbers only"),
+        ("a;b\n1;2\n", "The cells of data.csv must be parted by commas. Got ';' in the first line."),
+        ("a\tb\n1\t2\n", "The cells of data.csv must be parted by commas. Got a tab in the first line."),
         ("a,b\n", "data.csv must have at least 1 rows. Got 0 sample(s)"),
         ('a,b\n1,"2\n', "data.csv must be a complete .csv file of numbers."),
     ],
@@ -198,7 +202,7 @@ def test_a_csv_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 )
 def test_parquet_columns_that_are_no_numbers_are_refused(tmp_path: Path, columns: dict) -> None:
     pd.DataFrame(columns).to_parquet(tmp_path / "data.parquet")
-    assert "data.parquet must hold numbers" in refusal(tmp_path / "data.parquet")
+    assert " of data.parquet must hold numbers only. Got " in refusal(tmp_path / "data.parquet")
 
 
 @pytest.mark.parametrize("ending", [".npy", ".parquet"])
@@ -226,7 +230,7 @@ def test_missing_files_folders_and_unknown_endings_are_refused(tmp_path: Path) -
     assert refusal(tmp_path / "folder.csv") == f"The data must be a file. Got the folder {tmp_path / 'folder.csv'}."
     for name, ending in (("data.txt", "'.txt'"), ("data.pkl", "'.pkl'"), ("data", "''")):
         (tmp_path / name).write_text("1,2\n")
-        expected = f"The ending of {name} must be one of .npy, .npz, .csv, .parquet. Got {ending}."
+        expected = f"The ending of {name} must be one of {', '.join(ENDINGS)}. Got {ending}."
         assert refusal(tmp_path / name) == expected
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noumena.checks import count, number, one_of, require
+from noumena.checks import InputError, count, number, one_of, require
 from noumena.cli.folders import CHECKPOINT, claim, write_json
 from noumena.cli.verbs import Device, Force, Json, Seed, print_table, say
 
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
 
 KINDS = {"vae": "VAE", "beta-vae": "BetaVAE", "autoencoder": "Autoencoder"}
 DATA = (
-    "A .npy, .npz, .csv or .parquet file, rows are samples; with --image a .npy or .npz file of bytes, "
-    "(image, channel, height, width) or channels last, or a folder of pictures."
+    "A .npy, .npz, .csv, .tsv, .parquet, .h5, .hdf5, .zarr or .h5ad file, rows are samples; with --image a .npy or "
+    ".npz file of bytes, (image, channel, height, width) or channels last, or a folder of pictures."
 )
+FACTS = "data.json"
+"""What a run keeps of its table: the file's name, its size, names of columns, and what was done to them."""
 TABLE = {"models": 8, "batch_size": 256, "learning_rate": 1e-2}
 IMAGES = {"models": 1, "batch_size": 64, "learning_rate": 1e-3}
 """Defaults by the kind of data; those of convolutional networks are smaller."""
@@ -74,7 +77,12 @@ def fit(
     batch_size: Annotated[int | None, typer.Option(help="Rows per step; 256, or 64 with --image.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Peak; 0.01, or 0.001 with --image.")] = None,
     clip: Annotated[float | None, typer.Option(help="Largest gradient norm.")] = None,
-    key: Annotated[str | None, typer.Option(help="Which array of an .npz file.")] = None,
+    key: Annotated[str | None, typer.Option(help="Which array of a file that holds several.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Columns to take, names or numbers from 0, with commas.")] = None,
+    drop: Annotated[str | None, typer.Option(help="Columns to leave out, by name or number, with commas.")] = None,
+    impute: Annotated[str | None, typer.Option(help="Missing cells: mean, median, drop-rows, drop-columns.")] = None,
+    drop_constant: Annotated[bool, typer.Option("--drop-constant", help="Leave out columns that never vary.")] = False,
+    standardise: Annotated[bool, typer.Option(help="Columns get mean 0 and deviation 1 inside a model.")] = True,
     seed: Seed = 0,
     device: Device = "cpu",
     checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 30.0,
@@ -86,6 +94,8 @@ def fit(
 
     Example: noumena fit data.csv --latents 5 --out runs/first
 
+    Example: noumena fit data.csv --drop id,batch --impute median --drop-constant --latents 5 --out runs/second
+
     Example: noumena fit pictures/ --image --latents 10 --out runs/seen
     """
     one_of(estimator, "--estimator", tuple(KINDS))
@@ -94,7 +104,8 @@ def fit(
     count(latents, "--latents")
     count(seed, "--seed", minimum=0)
     number(sparsity, "--sparsity", minimum=0)
-    rows, nets, shape = _images(data, key) if image else (_table(data, key), {}, None)
+    treated = {"columns": columns, "drop": drop, "impute": impute, "drop_constant": drop_constant}
+    given = _images(data, key, treated) if image else _table(data, key, treated, standardise=standardise)
     claim(out, force=force, resume=resume)
     import noumena as nm
 
@@ -108,11 +119,10 @@ def fit(
         checkpoint_seconds=checkpoint_seconds,
         verbose=not as_json and sys.stderr.isatty(),
     )
-    penalty = sparsity * nm.DependencySparsity(points=POINTS[image]) if sparsity > 0 else None
-    extra: dict[str, Any] = {"normalise": penalty is not None} if estimator == "autoencoder" else {}
-    kind = getattr(nm, KINDS[estimator])
-    model = kind(latents, penalty=penalty, n_models=models, training=training, random_state=seed, **extra, **nets)
-    _finish(model.fit(rows), out, shape, as_json=as_json)
+    kind, settings = _kind(estimator, sparsity, points=POINTS[image])
+    settings |= given.settings
+    model = kind(latents, n_models=models, training=training, random_state=seed, **settings)
+    _finish(model.fit(given.rows), out, given, as_json=as_json)
 
 
 def report(
@@ -137,23 +147,51 @@ def report(
     _describe(model, run, given or shape_of(model), as_json=as_json)
 
 
-def _table(data: Path, key: str | None) -> Any:
-    from noumena.worlds.tables import read_table
+def _kind(estimator: str, sparsity: float, *, points: int) -> tuple[Any, dict[str, Any]]:
+    """An estimator's class, and its penalty; an autoencoder with one keeps its latents at a fixed scale."""
+    import noumena as nm
 
-    table = read_table(data, key=key)
+    penalty = sparsity * nm.DependencySparsity(points=points) if sparsity > 0 else None
+    extra = {"normalise": penalty is not None} if estimator == "autoencoder" else {}
+    return getattr(nm, KINDS[estimator]), {"penalty": penalty, **extra}
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Rows for a fit and the parameters of a model of them; what a run keeps of a table, or the shape of a picture."""
+
+    rows: Any
+    settings: dict[str, Any]
+    facts: dict[str, Any] | None = None
+    shape: Shape | None = None
+
+
+def _table(data: Path, key: str | None, treated: dict[str, Any], *, standardise: bool) -> _Given:
+    """A table as it was asked for; what was done to it is said at once, and kept."""
+    from noumena.worlds.columns import listed
+    from noumena.worlds.tables import read_prepared
+
+    chosen = {**treated, "columns": listed(treated["columns"]), "drop": listed(treated["drop"]) or ()}
+    table = read_prepared(data, key=key, **chosen)
+    for sentence in table.done:
+        say(sentence)
+    size = {"rows": table.x.shape[0], "columns": table.x.shape[1], "names": table.names and list(table.names)}
+    facts = {"file": data.name, **size, "standardised": standardise, "done": list(table.done)}
     if table.names is None:
-        return table.x
+        return _Given(table.x, {"standardise": standardise}, facts)
     import pandas as pd
 
-    return pd.DataFrame(table.x, columns=pd.Index(table.names))
+    return _Given(pd.DataFrame(table.x, columns=pd.Index(table.names)), {"standardise": standardise}, facts)
 
 
-def _images(data: Path, key: str | None) -> tuple[Any, dict[str, Any], Shape]:
-    """Flat rows, the parameters of a model of them, and the shape of a picture."""
+def _images(data: Path, key: str | None, treated: dict[str, Any]) -> _Given:
+    """Images as flat rows, for convolutional networks."""
+    asked = [f"--{name.replace('_', '-')}" for name, value in treated.items() if value]
+    require(not asked, "Options on columns must come without --image.", ", ".join(asked))
     from noumena.cli.images import conv_nets, read_images
 
     rows, shape = read_images(data, key=key)
-    return rows, {**conv_nets(shape), "standardise": False}, shape
+    return _Given(rows, {**conv_nets(shape), "standardise": False}, shape=shape)
 
 
 def _shape(text: str) -> Shape:
@@ -165,11 +203,13 @@ def _shape(text: str) -> Shape:
     return checked_shape([int(s) for s in sizes])
 
 
-def _finish(model: Estimator, out: Path, shape: Shape | None, *, as_json: bool) -> None:
+def _finish(model: Estimator, out: Path, given: _Given, *, as_json: bool) -> None:
     from noumena.estimators import save
 
     save(model, out)
-    _describe(model, out, shape, as_json=as_json)
+    if given.facts is not None:
+        write_json(given.facts, out / FACTS)
+    _describe(model, out, given.shape, as_json=as_json)
     if model.interrupted_:
         say(f"The best models so far are in {out}; --resume continues from the last checkpoint")
         raise typer.Exit(1)
@@ -182,8 +222,20 @@ def _describe(model: Estimator, out: Path, shape: Shape | None, *, as_json: bool
 
     chapters, text, words = _certified(model, out) if shape is None else _seen(model, out, shape)
     lead = "What was learned, and what about it can be trusted. Nothing here has seen true latents."
+    lead = " ".join([lead, *_done(out / FACTS)])
     page = write(Page(title="Learned latents", lead=lead, chapters=chapters), out / "report.html")
     print(text if as_json else f"{words}\n\nThe run is in {out}, the page is {page}")
+
+
+def _done(path: Path) -> list[str]:
+    """What was done to the data of a run, in sentences; nothing where the run keeps no word of it."""
+    if not path.is_file():
+        return []
+    try:
+        done = json.loads(path.read_text())["done"]
+        return [str(sentence) for sentence in done]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"The {FACTS} of a run must be complete JSON with a list 'done'. Got {path}.") from error
 
 
 def _certified(model: Estimator, out: Path) -> tuple[tuple[Any, ...], str, str]:

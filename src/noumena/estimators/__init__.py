@@ -15,6 +15,7 @@ from noumena.estimators.gaussians import DegenerateGaussians, MaskMixture, mixtu
 from noumena.estimators.ica import ICA
 from noumena.estimators.lagrangian import ConstrainedComponents
 from noumena.estimators.mixture_vae import VaDE
+from noumena.estimators.own import Penalised, fit_penalised
 from noumena.estimators.quantised import QLAE
 from noumena.estimators.runs import load, save
 from noumena.estimators.slots import SlotAutoencoder
@@ -42,11 +43,13 @@ __all__ = [
     "FactorVAE",
     "Flow",
     "MaskMixture",
+    "Penalised",
     "SlotAutoencoder",
     "SparseComponents",
     "SparseFlow",
     "Training",
     "VaDE",
+    "fit_penalised",
     "iVAE",
     "load",
     "mixture_of_masks",

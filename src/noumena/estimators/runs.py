@@ -32,6 +32,7 @@ from noumena.estimators.factor_vae import FactorVAE
 from noumena.estimators.flow import Flow
 from noumena.estimators.history import History
 from noumena.estimators.mixture_vae import VaDE
+from noumena.estimators.own import Penalised
 from noumena.estimators.quantised import QLAE
 from noumena.estimators.slots import SlotAutoencoder
 from noumena.estimators.tcvae import BetaTCVAE
@@ -53,6 +54,7 @@ _KEPT = (
     VaDE,
     MFCVAE,
     iVAE,
+    Penalised,
 )
 ESTIMATORS = {c.__name__: c for c in _KEPT}
 _OFFERED: list[Any] = [getattr(room, name) for room in (nets, penalties) for name in room.__all__]

@@ -84,6 +84,7 @@ def _require_derivatives(decoder: Callable, points: Tensor) -> None:
     """One sentence about a decoder that has no derivatives, or cannot be called with these points."""
     checks.require(points.ndim == 2, "at must have two axes, (batch, latent).", f"shape {tuple(points.shape)}")
     checks.require(len(points) >= 2, "A decoder must be given two latent points or more.", f"{len(points)}")
+    checks.require(not points.is_meta, "Latent points must hold numbers.", "points on the device meta")
     checks.require(bool(torch.isfinite(points).all()), "Latent points must be finite.", "NaN or inf")
     few = _asked(decoder, points.detach())
     J = outcome(lambda: jacobian(decoder, few), tuple(few.shape))

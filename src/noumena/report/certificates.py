@@ -12,6 +12,7 @@ from noumena.guarantees.certificate import listed
 from noumena.guarantees.diversity import clauses
 from noumena.report import plots
 from noumena.report.clouds import witness_clouds
+from noumena.report.explorer import explorer
 from noumena.report.orders import hasse, upset
 from noumena.report.page import Chapter, Figure, Table, Verdict
 from noumena.structure import Structure
@@ -42,6 +43,7 @@ def certificate_chapter(certificate: Certificate, *, queries: Mapping[str, Answe
         figures=figures,
         tables=(*asked, *certificate_tables(certificate)),
         details=str(certificate),
+        explorer=explorer(certificate),
     )
 
 

@@ -6,9 +6,10 @@ import numpy as np
 
 from noumena.estimators import Estimator
 from noumena.guarantees import Certificate
-from noumena.metrics import agreement
+from noumena.metrics import Agreement, agreement
 from noumena.report import plots
 from noumena.report.certificates import certificate_figures, certificate_tables, structure_figure, verdict_of
+from noumena.report.explorer import explorer
 from noumena.report.page import Chapter, Figure, Table
 
 MOST_DRAWN = 500
@@ -25,20 +26,25 @@ def model_chapter(model: Estimator, certificate: Certificate) -> Chapter:
     A structure of too many observations to be drawn entry by entry is counted by its sets of latents.
     """
     drawn = (structure_figure(certificate),) if certificate.structure.n_observed <= MOST_DRAWN else ()
+    together = _together(model)
     return Chapter(
         title=_title(model),
         lead=_lead(model),
         verdict=verdict_of(certificate),
-        figures=(*drawn, *certificate_figures(certificate), *training_figures(model)),
-        tables=(*certificate_tables(certificate), seeds_table(model)),
+        figures=(*drawn, *certificate_figures(certificate), *training_figures(model, together)),
+        tables=(*certificate_tables(certificate), *training_tables(model, together)),
         details=str(certificate),
+        explorer=explorer(certificate),
     )
 
 
 def training_chapter(model: Estimator) -> Chapter:
     """One fitted model without a certificate: its training over seeds alone."""
     lead = f"{_lead(model)} {UNCERTIFIED}"
-    return Chapter(_title(model), lead, figures=training_figures(model), tables=(seeds_table(model),))
+    together = _together(model)
+    return Chapter(
+        _title(model), lead, figures=training_figures(model, together), tables=training_tables(model, together)
+    )
 
 
 def _title(model: Estimator) -> str:
@@ -52,18 +58,35 @@ def _lead(model: Estimator) -> str:
     return f"{len(model.seeds_)} seeds trained as one program; the one with the lowest held-out objective is shown."
 
 
-def training_figures(model: Estimator) -> tuple[Figure, ...]:
+def _together(model: Estimator) -> Agreement | None:
+    """Whether several seeds find the same latents; nothing of one."""
+    return agreement(model.points_) if len(model.seeds_) > 1 else None
+
+
+def training_figures(model: Estimator, together: Agreement | None) -> tuple[Figure, ...]:
     """Training over seeds and, of several, whether they find the same latents."""
-    if len(model.seeds_) == 1:
+    if together is None:
         return (curves_figure(model),)
-    together = agreement(model.points_)
-    labels = [f"seed {s}" for s in model.seeds_]
+    labels = _seeds(model)
     agreed = Figure(
         plots.correlation_matrix(together.matrix, rows=labels, columns=labels),
         f"Do the seeds find the same latents? MCC of every pair of models, {together.score:.3f} on average. "
         "Agreement is consistency, not correctness.",
     )
     return curves_figure(model), agreed
+
+
+def training_tables(model: Estimator, together: Agreement | None) -> tuple[Table, ...]:
+    """Every seed and, of several, the stability matrix in numbers."""
+    if together is None:
+        return (seeds_table(model),)
+    labels = _seeds(model)
+    rows = tuple((label, *map(float, row)) for label, row in zip(labels, together.matrix, strict=True))
+    return seeds_table(model), Table("Stability: MCC of every pair of seeds", ("", *labels), rows)
+
+
+def _seeds(model: Estimator) -> list[str]:
+    return [f"seed {s}" for s in model.seeds_]
 
 
 def curves_figure(model: Estimator) -> Figure:

@@ -1,22 +1,26 @@
 """Page: a report in one HTML file, composed from chapters of verdicts, figures and tables.
 
-The file needs no network: style and figures are inline and nothing runs, but for a few lines that move ``Sliders``
-where a page has them, which the browser is told by their digest. Every string is escaped; only the ``svg`` of a
-``Figure`` is taken as markup, and comes from ``noumena.report.plots``.
+The file needs no network: style and figures are inline. What runs is one script that the browser is told by its digest:
+it saves tables as CSV and, where a page has them, moves ``Sliders`` and answers in an ``Explorer``; a page without any
+of these has no script. Every string is escaped; only the ``svg`` of a ``Figure`` is taken as markup, and comes from
+``noumena.report.plots``.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import numbers
 import os
 import re
 from base64 import b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -79,6 +83,26 @@ class Sliders:
 
 
 @dataclass(frozen=True)
+class Explorer:
+    """A structure to point at and to ask: what it says, as plain lists, numbers and words, or why it is left out."""
+
+    facts: Mapping[str, Any] | None
+    caption: str
+    examples: tuple[str, ...] = ()
+    """Queries that can be tried."""
+
+    @property
+    def data(self) -> Markup:
+        """The facts as JSON that no name can leave: nothing in it can open or close an element.
+
+        >>> Explorer({"latent": ["</script>"]}, "").data
+        Markup('{"latent":["\\\\u003c/script\\\\u003e"]}')
+        """
+        text = json.dumps(self.facts, separators=(",", ":"), allow_nan=False)
+        return Markup(text.translate({ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"}))
+
+
+@dataclass(frozen=True)
 class Table:
     """A captioned table; numbers are set to three decimals and right-aligned, ``strong`` rows stand out."""
 
@@ -104,6 +128,21 @@ class Table:
     def text_rows(self) -> tuple[tuple[str, ...], ...]:
         """The rows as they are printed."""
         return tuple(tuple(printed(cell) for cell in row) for row in self.rows)
+
+    @property
+    def exact_rows(self) -> tuple[tuple[str, ...], ...]:
+        """The rows as they are saved, with every digit."""
+        return tuple(tuple(_exact(cell) for cell in row) for row in self.rows)
+
+    @property
+    def file_name(self) -> str:
+        """The name of the file that the table is saved to.
+
+        >>> Table("What is pinned down?", (), ()).file_name
+        'what-is-pinned-down.csv'
+        """
+        words = re.findall(r"[a-z0-9]+", self.caption.lower())
+        return ("-".join(words)[:60].strip("-") or "table") + ".csv"
 
 
 KINDS = {
@@ -150,6 +189,7 @@ class Chapter:
     figures: tuple[Figure | Sliders, ...] = ()
     tables: tuple[Table, ...] = ()
     details: str = ""
+    explorer: Explorer | None = None
 
 
 @dataclass(frozen=True)
@@ -164,9 +204,14 @@ class Page:
 
     @property
     def script(self) -> Markup:
-        """What moves the sliders; nothing on a page without any."""
-        moving = any(isinstance(figure, Sliders) for chapter in self.chapters for figure in chapter.figures)
-        return Markup(_script() if moving else "")
+        """What saves the tables, moves the sliders and answers in the explorers; nothing on a page without any."""
+        figures = [figure for chapter in self.chapters for figure in chapter.figures]
+        needed = {
+            "tables.js": self.summary is not None or any(chapter.tables for chapter in self.chapters),
+            "sliders.js": any(isinstance(figure, Sliders) for figure in figures),
+            "explorer.js": any(chapter.explorer and chapter.explorer.facts for chapter in self.chapters),
+        }
+        return Markup("".join(_script(name) for name, wanted in needed.items() if wanted))
 
     @property
     def script_digest(self) -> str:
@@ -220,8 +265,8 @@ def write(page: Page, path: Path) -> Path:
 
 
 @cache
-def _script() -> str:
-    return files("noumena.report").joinpath("templates/sliders.js").read_text(encoding="utf-8")
+def _script(name: str) -> str:
+    return files("noumena.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 @cache
@@ -231,6 +276,12 @@ def _template() -> Template:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.get_template("page.html")
+
+
+def _exact(cell: Cell) -> str:
+    if not _is_number(cell):
+        return str(cell)
+    return str(int(cell)) if isinstance(cell, numbers.Integral) else repr(float(cell))
 
 
 def _is_number(cell: object) -> bool:

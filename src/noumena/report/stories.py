@@ -8,6 +8,7 @@ from noumena.metrics import mcc, structure_distance
 from noumena.report import plots
 from noumena.report.certificates import certificate_figures, certificate_tables, verdict_of
 from noumena.report.chapters import curves_figure
+from noumena.report.explorer import explorer
 from noumena.report.page import Chapter, Figure, Page, Table
 
 LEAD = (
@@ -54,6 +55,7 @@ def story_chapter(story: Story) -> Chapter:
         title=f"World {story.setting.name}: {story.setting.title}",
         lead=LEADS[story.setting.name],
         verdict=verdict_of(story.certificate),
+        explorer=explorer(story.certificate),
         figures=(
             _structures(story),
             _scores(story),

@@ -39,12 +39,7 @@ def counts_table(studies: Sequence[Study], named: Callable[[Study], str], title:
     groups["**all**"] = [claim for claims in groups.values() for claim in claims]
     header = [title, "published figures", *VERDICTS, "better or reproduced, and `x`, PCA or ICA as good"]
     lines = [
-        [
-            name,
-            len(claims),
-            *verdicts.counted(claims).values(),
-            sum(claim.trivial and claim.verdict in HELD for claim in claims),
-        ]
+        [name, len(claims), *verdicts.counted(claims).values(), sum(c.trivial and c.verdict in HELD for c in claims)]
         for name, claims in groups.items()
     ]
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in [header, ["---"] * len(header), *lines])

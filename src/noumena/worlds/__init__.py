@@ -14,6 +14,7 @@ from noumena.worlds.benchmarks import (
     smallnorb,
     sprites,
 )
+from noumena.worlds.columns import Prepared
 from noumena.worlds.degenerate import DegenerateWorld, degenerate, two_bases
 from noumena.worlds.families import family
 from noumena.worlds.folders import folder
@@ -34,7 +35,7 @@ from noumena.worlds.priors import (
 from noumena.worlds.rooms import Rooms
 from noumena.worlds.slots import SlotWorld, overlapping
 from noumena.worlds.structured import structured
-from noumena.worlds.tables import Table, read_table
+from noumena.worlds.tables import Table, read_prepared, read_table
 from noumena.worlds.world import Sample, World
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "Mixture",
     "MixtureWorld",
     "Pinwheel",
+    "Prepared",
     "Rooms",
     "Sample",
     "SlotWorld",
@@ -72,6 +74,7 @@ __all__ = [
     "pinwheel",
     "random_graph",
     "read_annotated",
+    "read_prepared",
     "read_table",
     "shapes3d",
     "smallnorb",

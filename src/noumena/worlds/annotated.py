@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import csv
-import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ import numpy as np
 
 from noumena import checks
 from noumena.checks import InputError
+from noumena.worlds.readers import open_h5ad
 
 ENDINGS = (".csv", ".parquet", ".h5ad", ".npz")
 PREFIX = "metadata_"
@@ -120,13 +120,7 @@ def _frame(frame: Any, annotations: tuple[str, ...], file: str) -> Annotated:
 
 
 def _h5ad(path: Path, annotations: tuple[str, ...]) -> Annotated:
-    try:
-        import anndata
-    except ImportError as error:
-        raise InputError(".h5ad files must have anndata to be read. Got none; pip install 'noumena[bio]'.") from error
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        data = anndata.read_h5ad(path)
+    data = open_h5ad(path)
     _require_columns(annotations, [str(name) for name in data.obs.columns], f"obs in {path.name}")
     matrix: Any = data.X
     checks.require(matrix is not None, f"{path.name} must hold a matrix X.", "none")

@@ -1,0 +1,256 @@
+"""A Lightning callback that adds a penalty on the decoder to someone else's training.
+
+Lightning has no hook that may change a loss: ``on_before_backward`` is shown one, and what it returns is dropped. The
+callback therefore wraps the module's ``training_step`` while ``fit`` runs and puts the plain one back after, also after
+an error. The penalty is thus part of the step itself: gradient accumulation divides it, mixed precision scales its
+gradient, and distributed data parallel synchronises it, as with any loss.
+
+Both packages are served, ``lightning`` and ``pytorch_lightning``; neither is imported with this file.
+**Deviations**: the penalty sees the decoder in evaluation mode, as ``certify`` does (no dropout, batch normalisation by
+its running statistics), and outside of autocast, in the precision of its weights.
+Limits: automatic optimisation only; no sharded weights (FSDP, DeepSpeed), of which a step sees a part; a penalty that
+needs latents of a fixed scale, such as ``DependencySparsity``, is given them in units of their spread over the batch.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache, wraps
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from noumena import checks
+from noumena.checks import InputError
+from noumena.penalties import Penalty
+
+PACKAGES = ("lightning.pytorch", "pytorch_lightning")
+
+
+class PenaltyCallback:
+    """``Trainer(callbacks=[PenaltyCallback(0.05 * nm.DependencySparsity(), decoder="decoder")])`` and nothing else.
+
+    Parameters: ``penalty``; ``decoder``, the name of the decoder in the LightningModule, such as ``"decoder"`` or
+    ``"model.decoder"`` (a method such as ``"decode"`` needs ``latents``). ``latents`` are the points of the penalty: by
+    default those that the training step itself called the decoder with, first; or the name of a layer whose output they
+    are (of a tuple the first entry); or a function ``(module, batch) ↦ z``. ``steps`` over which the penalty is
+    annealed, the trainer's own number by default. ``name`` under which its value is logged, ``None`` for not.
+    """
+
+    def __new__(cls, *args: Any, **settings: Any) -> PenaltyCallback:
+        """An instance that also is a callback of the packages in use."""
+        return object.__new__(_joined(cls, _callbacks()))
+
+    def __init__(
+        self,
+        penalty: Any,
+        decoder: Any = "decoder",
+        latents: Any = None,
+        *,
+        steps: int | None = None,
+        name: str | None = "penalty",
+    ):
+        must = "penalty must be a Penalty such as 0.05 * DependencySparsity()."
+        checks.require(isinstance(penalty, Penalty), must, repr(penalty))
+        checks.require(isinstance(decoder, str), "decoder must be the name of the module's decoder.", repr(decoder))
+        must = "latents must be None, the name of a layer or a function (module, batch) ↦ z."
+        checks.require(latents is None or isinstance(latents, str) or callable(latents), must, repr(latents))
+        self.penalty, self.decoder, self.latents, self.name = penalty, decoder, latents, name
+        self.steps = steps if steps is None else checks.count(steps, "steps")
+        self._undo: Callable[[], None] | None = None
+
+    def __reduce__(self) -> Any:
+        plain = type(self)._plain  # pyright: ignore[reportAttributeAccessIssue]
+        settings = {"steps": self.steps, "name": self.name}
+        return _again, (plain, (self.penalty, self.decoder, self.latents), settings)
+
+    # ---- Lightning's hooks -------------------------------------------------------------------------------
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Wrap the training step."""
+        must = "PenaltyCallback must come with automatic optimisation; add penalty(decoder, z) to a loss of your own."
+        checks.require(pl_module.automatic_optimization, must, "automatic_optimization=False")
+        steps = trainer.estimated_stepping_batches if self.steps is None else self.steps
+        checks.require(math.isfinite(steps), "steps must be given where the trainer has no last one.", steps)
+        self._parts(pl_module)
+        self._restore()
+        own, plain = pl_module.__dict__.get("training_step"), pl_module.training_step
+
+        @wraps(plain)
+        def training_step(*args: Any, **named: Any) -> Any:
+            return self._step(trainer, pl_module, lambda: plain(*args, **named), (args, named), float(steps))
+
+        def undo() -> None:
+            del pl_module.training_step
+            if own is not None:
+                pl_module.training_step = own
+
+        pl_module.training_step = training_step
+        self._undo = undo
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """Put the plain training step back."""
+        self._restore()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """Put the plain training step back."""
+        self._restore()
+
+    # ---- inside ------------------------------------------------------------------------------------------
+
+    def _restore(self) -> None:
+        if self._undo is not None:
+            self._undo()
+        self._undo = None
+
+    def _parts(self, module: Any) -> tuple[Any, nn.Module | None]:
+        """The decoder, and the layer that is listened to."""
+        decoder = _named(module, self.decoder, "decoder")
+        if isinstance(self.latents, str):
+            layer = _named(module, self.latents, "latents")
+            checks.require(isinstance(layer, nn.Module), "latents must name a layer.", f"{self.latents!r}")
+            return decoder, layer
+        must = "latents must be given where the decoder is no torch module."
+        checks.require(callable(self.latents) or isinstance(decoder, nn.Module), must, f"a {type(decoder).__name__}")
+        return decoder, None if callable(self.latents) else decoder
+
+    def _step(self, trainer: Any, module: Any, plain: Callable[[], Any], given: Any, steps: float) -> Any:
+        """A training step and its penalty."""
+        decoder, layer = self._parts(module)
+        with _listening(layer, inputs=self.latents is None) as heard:
+            found = plain()
+        loss = found.get("loss") if isinstance(found, Mapping) else found
+        if loss is None:
+            return found
+        if callable(self.latents):
+            args, named = given
+            z = self.latents(module, args[0] if args else named["batch"])
+        else:
+            checks.require(bool(heard), "The training step must call the layer that latents come from.", "no call")
+            z = heard[0]
+        value = penalised(self.penalty, decoder, z, min(1.0, trainer.global_step / max(1.0, steps)))
+        if self.name is not None:
+            module.log(self.name, value.detach())
+        return {**found, "loss": loss + value} if isinstance(found, Mapping) else loss + value
+
+
+def penalised(penalty: Penalty, decoder: Any, z: Any, progress: float = 1.0) -> Tensor:
+    """The penalty on a decoder as it stands in a training: in evaluation mode, at latents of a fixed scale, on rows.
+
+    >>> from noumena.penalties import DependencySparsity
+    >>> double = nn.Linear(1, 1, bias=False)
+    >>> _ = nn.init.constant_(double.weight, 2.0)
+    >>> penalised(DependencySparsity("l1"), double, torch.tensor([[-3.0], [3.0]])).item()
+    6.0
+    """
+    table = isinstance(z, Tensor) and z.ndim == 2 and len(z) > 1
+    given = f"shape {tuple(z.shape)}" if isinstance(z, Tensor) else f"a {type(z).__name__}"
+    checks.require(table, "Latents must be a table, (batch, latent), of two rows or more.", given)
+    owner = decoder if isinstance(decoder, nn.Module) else getattr(decoder, "__self__", None)
+    weights = owner.parameters() if isinstance(owner, nn.Module) else ()
+    with _evaluated(owner), torch.autocast(z.device.type, enabled=False):
+        z = z.to(next((weight.dtype for weight in weights if weight.is_floating_point()), z.dtype))
+        if not penalty.needs_scale:
+            return penalty(_rows(decoder), z, progress)
+        centre, spread = z.mean(dim=0), (z.var(dim=0, correction=0) + 1e-8).sqrt()
+        return penalty(_rows(decoder, _units(centre, spread)), (z - centre) / spread, progress)
+
+
+def _rows(decoder: Any, *first: nn.Module) -> nn.Sequential:
+    """The decoder behind a change of units, with observations as flat rows; layers, so that derivatives stay cheap."""
+    return nn.Sequential(*first, decoder if isinstance(decoder, nn.Module) else _Called(decoder), nn.Flatten())
+
+
+class _Called(nn.Module):
+    """A function as a layer."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]):
+        super().__init__()
+        self.function = function
+
+    def forward(self, z: Tensor) -> Tensor:
+        """What the function gives."""
+        return self.function(z)
+
+
+def _units(centre: Tensor, spread: Tensor) -> nn.Linear:
+    """The change of units ``v ↦ v · spread + centre`` as a layer whose weights are tensors of the graph."""
+    layer = nn.Linear.__new__(nn.Linear)  # without weights of its own, whose making would draw random numbers
+    nn.Module.__init__(layer)
+    layer.weight, layer.bias = torch.diag(spread), centre  # pyright: ignore[reportAttributeAccessIssue]
+    return layer
+
+
+@contextmanager
+def _evaluated(owner: Any) -> Iterator[None]:
+    """Evaluation mode for a block; every layer's own mode comes back after."""
+    modes = [(layer, layer.training) for layer in owner.modules()] if isinstance(owner, nn.Module) else []
+    for layer, _ in modes:
+        layer.training = False
+    try:
+        yield
+    finally:
+        for layer, mode in modes:
+            layer.training = mode
+
+
+@contextmanager
+def _listening(layer: nn.Module | None, *, inputs: bool) -> Iterator[list[Any]]:
+    """What a layer is called with, or gives, while the block runs."""
+    heard: list[Any] = []
+
+    def before(_layer: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        alone = len(args) + len(named) == 1
+        must = "The decoder must be called with latents alone; name them by latents otherwise."
+        checks.require(alone, must, f"{len(args) + len(named)} arguments")
+        heard.append(next(iter((*args, *named.values()))))
+
+    def after(_layer: Any, _args: Any, output: Any) -> None:
+        heard.append(output[0] if isinstance(output, tuple | list) else output)
+
+    if layer is None:
+        yield heard
+        return
+    hook = layer.register_forward_pre_hook(before, with_kwargs=True) if inputs else layer.register_forward_hook(after)
+    try:
+        yield heard
+    finally:
+        hook.remove()
+
+
+def _named(module: Any, name: str, role: str) -> Any:
+    """The part of a module of this dotted name."""
+    part = module
+    for word in name.split("."):
+        part = getattr(part, word, None)
+    checks.require(callable(part), f"{role} must be the name of a part of {type(module).__name__}.", repr(name))
+    return part
+
+
+# ---- which Lightning ---------------------------------------------------------------------------------------------
+
+
+def _callbacks() -> tuple[type, ...]:
+    """The Callback classes of the packages that are imported already, or else of one that is installed."""
+    used = [name for name in PACKAGES if name in sys.modules]
+    here = used or [name for name in PACKAGES if find_spec(name.split(".")[0]) is not None][:1]
+    if not here:
+        raise InputError("PenaltyCallback must have Lightning; pip install lightning. Got no such package.")
+    return tuple(import_module(name).Callback for name in here)
+
+
+@cache
+def _joined(plain: type, callbacks: tuple[type, ...]) -> type:
+    """The class that is also a callback of these packages."""
+    return type(plain.__name__, (plain, *callbacks), {"__module__": plain.__module__, "_plain": plain})
+
+
+def _again(plain: type, args: tuple[Any, ...], settings: dict[str, Any]) -> PenaltyCallback:
+    """A copy of a callback, for another process."""
+    return plain(*args, **settings)

@@ -1,0 +1,357 @@
+{
+  // The language of queries, and what a certificate answers.
+
+  const SPACE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
+  const BLANK = new RegExp(`^[${SPACE}]*$`, "u");
+  const GAP = new RegExp(`[${SPACE}]`, "uy");
+  const WORD = new RegExp(`[^${SPACE}&|^~()"'-]+`, "uy");
+  const QUOTED = /(["'])([^\n]*?)\1/uy;
+  const SIGNS = "&|-^~()";
+  const LOOSEST_FIRST = ["|", "^", "&", "-"];
+  const JOIN = {
+    "|": (a, b) => new Set([...a, ...b]),
+    "^": (a, b) => new Set([...[...a].filter((t) => !b.has(t)), ...[...b].filter((t) => !a.has(t))]),
+    "&": (a, b) => new Set([...a].filter((t) => b.has(t))),
+    "-": (a, b) => new Set([...a].filter((t) => !b.has(t))),
+  };
+
+  class InputError extends Error {}
+
+  // As Python prints a string.
+  const printed = (text) => {
+    const mark = text.includes("'") && !text.includes('"') ? '"' : "'";
+    const named = { "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", [mark]: `\\${mark}` };
+    const letter = (c) => {
+      if (c in named) return named[c];
+      if (c === " " || !/[\p{C}\p{Z}]/u.test(c)) return c;
+      const hex = c.codePointAt(0).toString(16);
+      return hex.length <= 2 ? `\\x${hex.padStart(2, "0")}` : hex.length <= 4 ? `\\u${hex.padStart(4, "0")}` : `\\U${hex.padStart(8, "0")}`;
+    };
+    return mark + Array.from(text, letter).join("") + mark;
+  };
+
+  const place = (text, at) => Array.from(text.slice(0, at)).length + 1;
+
+  const misread = (text, at, what) =>
+    new InputError(
+      `A query must join names by & | - ^ ~ and parentheses. Got ${printed(text)}, with ${what} at character ${place(text, at)}.`,
+    );
+
+  const match = (pattern, text, at) => {
+    pattern.lastIndex = at;
+    return pattern.exec(text);
+  };
+
+  const tokens = (text, S) => {
+    const found = [];
+    let at = 0;
+    const take = (words, length, isName) => {
+      found.push({ words, at, isName });
+      at += length;
+    };
+    while (at < text.length) {
+      if (match(GAP, text, at)) {
+        at += 1;
+        continue;
+      }
+      const quoted = match(QUOTED, text, at);
+      const whole = S.odd.find((name) => text.startsWith(name, at));
+      const word = match(WORD, text, at);
+      if (quoted) take(quoted[2], quoted[0].length, true);
+      else if (whole !== undefined) take(whole, whole.length, true);
+      else if (SIGNS.includes(text[at])) take(text[at], 1, false);
+      else if (word) take(word[0], word[0].length, true);
+      else throw misread(text, at, "a quote that is not closed");
+    }
+    return found;
+  };
+
+  const parse = (text, S) => {
+    const all = tokens(text, S);
+    const deep = all.filter((token) => !token.isName && "(~".includes(token.words)).length;
+    if (deep > S.deepest) {
+      throw new InputError(`A query must have at most ${S.deepest} parentheses and complements. Got ${deep}.`);
+    }
+    let k = 0;
+    const next = (sign) => k < all.length && !all[k].isName && all[k].words === sign;
+    const latents = (token) => {
+      if (S.observations.has(token.words)) return new Set(S.support[S.observations.get(token.words)]);
+      if (S.latents.has(token.words)) return new Set([S.latents.get(token.words)]);
+      const where = `${printed(token.words)} at character ${place(text, token.at)} of ${printed(text)}`;
+      throw new InputError(`A query's names must be observations or latents of the structure. Got ${where}.`);
+    };
+    const factor = () => {
+      if (k === all.length) throw misread(text, text.length, "the end where a name was expected");
+      const first = all[k];
+      k += 1;
+      if (first.isName) return latents(first);
+      if (first.words === "~") return JOIN["-"](S.latent.keys(), factor());
+      if (first.words !== "(") throw misread(text, first.at, `${printed(first.words)} where a name was expected`);
+      const inside = expression(0);
+      if (!next(")")) {
+        const [where, what] = k < all.length ? [all[k].at, printed(all[k].words)] : [text.length, "the end"];
+        throw misread(text, where, `${what} where ')' was expected`);
+      }
+      k += 1;
+      return inside;
+    };
+    const expression = (level) => {
+      if (level === LOOSEST_FIRST.length) return factor();
+      const sign = LOOSEST_FIRST[level];
+      let left = expression(level + 1);
+      while (next(sign)) {
+        k += 1;
+        left = JOIN[sign](left, expression(level + 1));
+      }
+      return left;
+    };
+    const found = expression(0);
+    if (k < all.length) {
+      throw misread(text, all[k].at, `${printed(all[k].words)} where an operator or the end was expected`);
+    }
+    return found;
+  };
+
+  const ordered = (set) => [...set].sort((a, b) => a - b);
+  const names = (set, S) => ordered(set).map((t) => S.latent[t]).join(", ");
+
+  const reading = (latents, closed, S) => {
+    if (!latents.size) return "The paper says nothing about no latents.";
+    const extra = JOIN["-"](closed, latents);
+    if (!extra.size) return "Paper's condition: block-identified; under its Assumption 1 this follows.";
+    return (
+      "Paper's condition: block-identified as a set of observations' latents; even under its Assumption 1 that does " +
+      `not follow, ${names(extra, S)} may be mixed in.`
+    );
+  };
+
+  const judged = (latents, S) => {
+    const none = new Set();
+    if (!latents.size) return { answer: "empty", entangled: none, reason: "no latent is asked for" };
+    const unproved = ordered(latents).filter((t) => S.block[t].some((r) => !latents.has(r)));
+    if (!unproved.length) {
+      const reason = "no equivalent model with no more dependencies mixes anything else into them";
+      return { answer: "block-identified", entangled: none, reason };
+    }
+    const carried = unproved.flatMap((t) => S.carried[t]).filter(([r]) => !latents.has(r));
+    if (!carried.length) return { answer: "open", entangled: none, reason: S.why_open };
+    const entangled = new Set(carried.map(([r]) => r));
+    const reason = `a competitor mixes in ${names(entangled, S)}, ${S.sentences[carried[0][1]]}`;
+    return { answer: "not identified", entangled, reason };
+  };
+
+  const answer = (latents, S) => {
+    const closed = new Set(ordered(latents).flatMap((t) => S.closure(t)));
+    return { latents, ...judged(latents, S), closed, paper: reading(latents, closed, S) };
+  };
+
+  const structure = (facts) => {
+    const places = (all) => new Map(all.map((name, k) => [name, k]));
+    const columns = facts.latent.map(() => new Set());
+    facts.support.forEach((row, i) => row.forEach((t) => columns[t].add(i)));
+    const block = [];
+    for (const members of facts.blocks) for (const t of members) block[t] = members;
+    const odd = [...new Set([...facts.observed, ...facts.latent])].filter(
+      (name) => !BLANK.test(name) && !SIGNS.includes(name) && match(WORD, name, 0)?.[0] !== name,
+    );
+    const within = (t, r) => [...columns[t]].every((i) => columns[r].has(i));
+    return {
+      ...facts,
+      block,
+      columns,
+      odd: odd.sort((a, b) => b.length - a.length),
+      observations: places(facts.observed),
+      latents: places(facts.latent),
+      closure: (t) => [...facts.latent.keys()].filter((r) => within(t, r)),
+    };
+  };
+
+  // What is shown.
+
+  const MOST_LISTED = 500;
+  const MOST_NAMED = 200;
+  const SIGN = {
+    identified: ["✓", "good"],
+    "block-identified": ["✓", "good"],
+    "not identified": ["✕", "bad"],
+    open: ["?", "open"],
+    empty: ["∅", "quiet"],
+  };
+
+  const element = (tag, properties = {}, ...children) => {
+    const made = Object.assign(document.createElement(tag), properties);
+    made.append(...children);
+    return made;
+  };
+
+  const mark = (words) => {
+    const [sign, tone] = SIGN[words];
+    const shown = element("span", { className: `mark ${tone}` }, element("span", { ariaHidden: "true" }, sign), " ");
+    shown.append(element("span", { className: "kind" }, words));
+    return shown;
+  };
+
+  const named = (all) => {
+    const shown = all.slice(0, MOST_NAMED).map((name) => element("span", { className: "name" }, name));
+    if (all.length > MOST_NAMED) shown.push(`and ${all.length - MOST_NAMED} more`);
+    return shown.length ? shown : ["none"];
+  };
+
+  const lines = (rows) =>
+    element(
+      "dl",
+      {},
+      ...rows.flatMap(([key, label, parts]) => [
+        element("dt", {}, label),
+        element("dd", { className: key }, ...(Array.isArray(parts) ? parts : [parts])),
+      ]),
+    );
+
+  const told = {
+    latent: (t, S) => {
+      const [verdict, reason, upTo] = S.verdicts[t];
+      const others = S.closure(t).map((r) => S.latent[r]);
+      return lines([
+        ["subject", "Latent", named([S.latent[t]])],
+        ["ruling", "Guarantee", [mark(verdict), " ", element("span", { className: "why" }, `${reason}.`)]],
+        ["ambiguity", "Known up to", upTo],
+        ["observations", "Observations", named(ordered(S.columns[t]).map((i) => S.observed[i]))],
+        ["closure", "Closure", named(others)],
+        ["entangled", "Entangled with", named(ordered(judged(new Set([t]), S).entangled).map((r) => S.latent[r]))],
+      ]);
+    },
+    observation: (i, S) =>
+      lines([
+        ["subject", "Observation", named([S.observed[i]])],
+        ["latents", "Latents", named(S.support[i].map((t) => S.latent[t]))],
+      ]),
+  };
+
+  const answered = (found, S) =>
+    lines([
+      ["latents", "Latents", named(ordered(found.latents).map((t) => S.latent[t]))],
+      ["ruling", "Answer", mark(found.answer)],
+      ["entangled", "Entangled with", named(ordered(found.entangled).map((t) => S.latent[t]))],
+      ["why", "Why", `${found.reason}.`],
+      ["paper", "The paper's reading", found.paper],
+    ]);
+
+  class Explorer {
+    constructor(root) {
+      this.root = root;
+      this.S = structure(JSON.parse(root.querySelector("script").textContent));
+      this.panel = root.querySelector(".told");
+      this.output = root.querySelector(".answer");
+      this.input = root.querySelector("input");
+      this.pinned = null;
+      this.options = {
+        latent: this.list("latent", this.S.latent),
+        observation: this.list("observation", this.S.observed),
+      };
+      this.listen();
+      for (const part of root.querySelectorAll("[data-script]")) part.hidden = false;
+      this.show(null);
+    }
+
+    list(kind, all) {
+      const box = this.root.querySelector(`.list.${kind}`);
+      const made = all.slice(0, MOST_LISTED).map((name, k) => this.option(kind, name, k));
+      box.append(...made);
+      made[0].tabIndex = 0;
+      const left = all.length - made.length;
+      if (left) box.after(element("p", { className: "note" }, `${left} more are not listed; the box knows them all.`));
+      return made;
+    }
+
+    option(kind, name, k) {
+      const made = element("span", { className: "option", tabIndex: -1, role: "option", ariaSelected: "false" });
+      if (kind === "latent") {
+        const verdict = this.S.verdicts[k][0];
+        const [sign, tone] = SIGN[verdict];
+        made.classList.add(tone);
+        made.append(element("span", { className: "sign", ariaHidden: "true" }, sign));
+        made.ariaLabel = `${name}, ${verdict}`;
+      }
+      made.append(element("span", { className: "words" }, name));
+      const item = { kind, k };
+      made.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && this.show(item));
+      made.addEventListener("pointerleave", () => this.show(this.pinned));
+      made.addEventListener("focus", () => this.pin(item));
+      made.addEventListener("click", () => {
+        made.focus();
+        this.pin(item);
+      });
+      made.addEventListener("keydown", (event) => this.key(event, item));
+      return made;
+    }
+
+    key(event, { kind, k }) {
+      const all = this.options[kind];
+      const to = {
+        ArrowRight: k + 1,
+        ArrowDown: k + 1,
+        ArrowLeft: k - 1,
+        ArrowUp: k - 1,
+        Home: 0,
+        End: all.length - 1,
+      }[event.key];
+      if (event.key === "Escape") this.pin(null);
+      else if (event.key === "Enter" || event.key === " ") this.pin({ kind, k });
+      else if (to !== undefined) all[to]?.focus();
+      else return;
+      event.preventDefault();
+    }
+
+    pin(item) {
+      this.pinned = item;
+      if (item) for (const [k, option] of this.options[item.kind].entries()) option.tabIndex = k === item.k ? 0 : -1;
+      this.show(item);
+    }
+
+    show(item) {
+      const { S } = this;
+      const near = { latent: new Set(), observation: new Set() };
+      if (item?.kind === "latent") near.observation = S.columns[item.k];
+      if (item?.kind === "observation") near.latent = new Set(S.support[item.k]);
+      const rivals = item?.kind === "latent" ? judged(new Set([item.k]), S).entangled : new Set();
+      for (const [kind, all] of Object.entries(this.options)) {
+        for (const [k, option] of all.entries()) {
+          const chosen = item?.kind === kind && item.k === k;
+          option.ariaSelected = String(chosen);
+          option.classList.toggle("near", near[kind].has(k));
+          option.classList.toggle("rival", kind === "latent" && rivals.has(k));
+        }
+      }
+      this.root.classList.toggle("chosen", item !== null);
+      const rest = "Nothing is chosen yet: point at a latent or an observation.";
+      this.panel.replaceChildren(item ? told[item.kind](item.k, S) : element("p", { className: "note" }, rest));
+    }
+
+    ask(text) {
+      try {
+        this.output.replaceChildren(answered(answer(parse(text, this.S), this.S), this.S));
+        this.input.ariaInvalid = "false";
+      } catch (error) {
+        if (!(error instanceof InputError)) throw error;
+        this.output.replaceChildren(element("p", { className: "error" }, error.message));
+        this.input.ariaInvalid = "true";
+      }
+    }
+
+    listen() {
+      this.root.querySelector("button.go").addEventListener("click", () => this.ask(this.input.value));
+      this.input.addEventListener("keydown", (event) => {
+        if (event.key === "Enter" && !event.isComposing) this.ask(this.input.value);
+        if (event.key === "Escape") this.output.replaceChildren();
+      });
+      for (const example of this.root.querySelectorAll("button.example")) {
+        example.addEventListener("click", () => {
+          this.input.value = example.textContent;
+          this.ask(this.input.value);
+        });
+      }
+    }
+  }
+
+  for (const root of document.querySelectorAll(".explorer")) if (root.querySelector("script")) new Explorer(root);
+}

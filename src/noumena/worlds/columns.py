@@ -1,0 +1,250 @@
+"""Columns of users' tables: which are taken, and what is done about cells that are missing and columns that never vary.
+
+Nothing is repaired unasked. Missing cells, infinite cells, constant columns and columns without a name are refused by
+name; what was asked for is done and told in sentences (``Prepared.done``).
+
+**Deviations**: numbers that stand in for missing ones are taken from all rows, those held out later among them.
+"""
+
+from __future__ import annotations
+
+import csv
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from noumena import checks
+from noumena.checks import InputError
+
+IMPUTE = ("mean", "median", "drop-rows", "drop-columns")
+AT_ONCE = 2**22
+"""Entries that are looked at together, so that a mapped file is never held."""
+Names = tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Numbers that can be learned from, the names of their columns, and sentences on what was done to the file's."""
+
+    x: np.ndarray
+    names: Names
+    done: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Columns to take and columns to leave out, by name or by number from 0; ``None`` takes all."""
+
+    columns: Sequence[str | int] | None = None
+    drop: Sequence[str | int] = ()
+
+    def of(self, names: Names, width: int, file: str) -> np.ndarray:
+        """Numbers of the columns taken, in the order asked for, else in the file's.
+
+        >>> Choice(columns=["c", 0]).of(("a", "b", "c"), 3, "t.csv"), Choice(drop=["b"]).of(("a", "b"), 2, "t.csv")
+        (array([2, 0]), array([0]))
+        """
+        out = {_place(label, names, width, f"--drop of {file}") for label in self.drop}
+        wanted = self.columns if self.columns is not None else range(width)
+        places = [_place(label, names, width, f"--columns of {file}") for label in wanted]
+        twice = sorted({label_of(j, names) for j in places if places.count(j) > 1}) if self.columns else []
+        checks.require(not twice, "--columns must name every column once.", f"{checks.few(twice)} twice")
+        kept = [j for j in places if j not in out]
+        given = f"{width} columns, {len(out)} of them left out"
+        checks.require(len(kept) > 0, f"Some columns of {file} must be kept.", given)
+        return np.array(kept, dtype=np.int64)
+
+
+def listed(text: str | None) -> list[str | int] | None:
+    """Names and numbers of columns from a text with commas; quotation marks hold a name with a comma together.
+
+    >>> listed('a, "b,c",3')
+    ['a', 'b,c', '3']
+    """
+    if text is None:
+        return None
+    cells = next(csv.reader([text], skipinitialspace=True), [])
+    found: list[str | int] = [cell.strip() for cell in cells if cell.strip()]
+    checks.require(len(found) > 0, "A list of columns must have names or numbers with commas.", repr(text))
+    return found
+
+
+def label_of(column: int, names: Names) -> str:
+    """How a column is called in a sentence.
+
+    >>> label_of(1, ("a", "b")), label_of(1, None), label_of(0, ("", "b"))
+    ("'b'", '1', '0')
+    """
+    return f"{names[column]!r:.60}" if names and names[column] else str(column)
+
+
+def dropping(column: int, names: Names) -> str:
+    """The option that leaves a column out, as it is typed in a shell.
+
+    >>> dropping(0, ("x 1",)), dropping(0, None)
+    ("--drop 'x 1'", '--drop 0')
+    """
+    name = names[column] if names and names[column] and names.count(names[column]) == 1 else str(column)
+    quoted = '"' + name.replace('"', '""') + '"' if "," in name or '"' in name else name
+    return f"--drop {shlex.quote(quoted)}"
+
+
+def _place(label: str | int, names: Names, width: int, option: str) -> int:
+    """The number of a column; a name goes before a number."""
+    known = list(names or ())
+    if str(label) in known:
+        twice = known.count(str(label)) > 1
+        checks.require(not twice, f"{option} must name one column; use its number.", f"{label!r}, which several have")
+        return known.index(str(label))
+    number = int(label) if isinstance(label, int) or label.isdecimal() else -1
+    there = f"columns {checks.few(known, 8)}" if names else f"{width} columns without names"
+    must = f"{option} must name columns, or number them from 0 to {width - 1}."
+    checks.require(0 <= number < width, must, f"{label!r:.60} where there are {there}")
+    return number
+
+
+# ---- missing, infinite and constant ----------------------------------------------------------------------------
+
+
+def prepare(
+    x: np.ndarray, names: Names, *, file: str = "x", impute: str | None = None, drop_constant: bool = False
+) -> Prepared:
+    """A table that can be learned from: finite, with columns that vary and different names, or refused by name.
+
+    >>> prepare(np.array([[1.0, 5.0], [np.nan, 5.0], [2.0, 5.0]]), ("a", "b"), impute="mean", drop_constant=True)
+    Prepared(x=array([[1. ],
+           [1.5],
+           [2. ]]), names=('a',), done=("Filled 1 missing cell with the mean of its column: 'a' (1).",
+                                        "Left out 1 constant column: 'b'."))
+    """
+    if impute is not None:
+        checks.one_of(impute, "--impute", IMPUTE)
+    _require_names(names, file)
+    missing, infinite = _holes(x)
+    _refuse_infinite(x, infinite, names, file)
+    table = Prepared(x, names, ())
+    if missing.any():
+        table = _filled(table, missing, file, impute)
+    elif impute is not None:
+        table = Prepared(x, names, ("No cell was missing, so none was imputed.",))
+    return _varying(table, file, drop_constant=drop_constant)
+
+
+def _require_names(names: Names, file: str) -> None:
+    if names is None:
+        return
+    unnamed = next((j for j, name in enumerate(names) if not name.strip()), None)
+    must = f"Every column of {file} must have a name."
+    checks.require(
+        unnamed is None, must, f"none for column {unnamed}, an index perhaps; leave it out with --drop {unnamed}"
+    )
+    twice = next((name for name in names if names.count(name) > 1), "")
+    places = [str(j) for j, name in enumerate(names) if name == twice]
+    given = f"{twice!r:.60} for columns {checks.few(places)}; leave some out by number with --drop"
+    checks.require(len(set(names)) == len(names), f"The columns of {file} must have different names.", given)
+
+
+def _stretches(x: np.ndarray) -> Iterator[np.ndarray]:
+    step = max(1, AT_ONCE // max(1, x.shape[1]))
+    return (x[start : start + step] for start in range(0, len(x), step))
+
+
+def _holes(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many cells of every column are missing, and how many are infinite."""
+    missing, infinite = np.zeros(x.shape[1], np.int64), np.zeros(x.shape[1], np.int64)
+    for part in _stretches(x):
+        missing += np.isnan(part).sum(axis=0)
+        infinite += np.isinf(part).sum(axis=0)
+    return missing, infinite
+
+
+def _counted(counts: np.ndarray, names: Names) -> str:
+    return checks.few([f"{label_of(int(j), names)} ({counts[j]})" for j in np.flatnonzero(counts)])
+
+
+def _refuse_infinite(x: np.ndarray, infinite: np.ndarray, names: Names, file: str) -> None:
+    if not infinite.any():
+        return
+    column = int(np.flatnonzero(infinite)[0])
+    row = int(np.flatnonzero(np.isinf(x[:, column]))[0])
+    raise InputError(
+        f"{file} must hold finite numbers. Got {_cells(int(infinite.sum()), 'infinite')} in columns "
+        f"{_counted(infinite, names)}, the first at row {row} of column {label_of(column, names)}."
+    )
+
+
+def _cells(number: int, kind: str) -> str:
+    return f"{number} {kind} cell{'' if number == 1 else 's'}"
+
+
+def _filled(table: Prepared, missing: np.ndarray, file: str, impute: str | None) -> Prepared:
+    """The table without missing cells, as ``impute`` says, or refused with how many there are and where."""
+    x, names = table.x, table.names
+    total, where = int(missing.sum()), _counted(missing, names)
+    if impute is None:
+        column = int(np.flatnonzero(missing)[0])
+        row = int(np.flatnonzero(np.isnan(x[:, column]))[0])
+        raise InputError(
+            f"{file} must have no missing cells, or --impute must say what becomes of them ({', '.join(IMPUTE)}). "
+            f"Got {_cells(total, 'missing')} in {int((missing > 0).sum())} of {len(missing)} columns: {where}, the "
+            f"first at row {row} of column {label_of(column, names)}."
+        )
+    if impute == "drop-columns":
+        whole = np.flatnonzero(missing == 0)
+        must = f"Some columns of {file} must have no missing cells for --impute drop-columns."
+        checks.require(whole.size > 0, must, f"missing cells in all {len(missing)}")
+        said = f"Left out {len(missing) - whole.size} of {len(missing)} columns for missing cells: {where}."
+        return Prepared(x[:, whole], _taken(names, whole), (said,))
+    if impute == "drop-rows":
+        kept = ~np.isnan(x).any(axis=1)
+        must = f"Some rows of {file} must have no missing cells for --impute drop-rows."
+        checks.require(bool(kept.any()), must, f"missing cells in all {len(x)}, in columns {where}")
+        said = f"Left out {int((~kept).sum())} of {len(x)} rows for {_cells(total, 'missing')}: {where}."
+        return Prepared(x[kept], names, (said,))
+    return _stood_in(table, missing, file, impute)
+
+
+def _stood_in(table: Prepared, missing: np.ndarray, file: str, impute: str) -> Prepared:
+    """Missing cells replaced by the mean or the median of what their column has."""
+    x, names = np.array(table.x), table.names
+    empty = np.flatnonzero(missing == len(x))
+    if empty.size:
+        option = dropping(int(empty[0]), names)
+        raise InputError(
+            f"Every column of {file} must hold some numbers for --impute {impute}. Got none in column "
+            f"{label_of(int(empty[0]), names)}; leave it out with {option}."
+        )
+    for j in np.flatnonzero(missing):
+        hole = np.isnan(x[:, j])
+        there = x[~hole, j].astype(np.float64)
+        x[hole, j] = np.median(there) if impute == "median" else there.mean()
+    total = int(missing.sum())
+    with_what = f"the {impute} of {'its' if total == 1 else 'their'} column"
+    return Prepared(x, names, (f"Filled {_cells(total, 'missing')} with {with_what}: {_counted(missing, names)}.",))
+
+
+def _varying(table: Prepared, file: str, *, drop_constant: bool) -> Prepared:
+    """The table without constant columns, or refused by their names; a single row is left to whoever learns."""
+    x, names = table.x, table.names
+    if len(x) < 2:
+        return table
+    low, high = x[0].copy(), x[0].copy()
+    for part in _stretches(x):
+        low, high = np.minimum(low, part.min(axis=0)), np.maximum(high, part.max(axis=0))
+    constant = np.flatnonzero(low == high)
+    if constant.size == 0:
+        return table
+    called = checks.few([label_of(int(j), names) for j in constant])
+    must = f"Every column of {file} must vary, or --drop-constant must leave out those that do not."
+    many = f"constant column{'' if constant.size == 1 else 's'}"
+    checks.require(drop_constant, must, f"{many} {called}")
+    kept = np.flatnonzero(low != high)
+    checks.require(kept.size > 0, f"Some columns of {file} must vary.", f"{len(low)} constant columns")
+    said = f"Left out {constant.size} {many}: {called}."
+    return Prepared(x[:, kept], _taken(names, kept), (*table.done, said))
+
+
+def _taken(names: Names, kept: np.ndarray) -> Names:
+    return None if names is None else tuple(names[j] for j in kept)

@@ -1,0 +1,179 @@
+"""``noumena fit`` on a stranger's file: what is refused, what is done on request, and that it is said and kept."""
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import noumena as nm
+from noumena.cli import main
+
+QUICK = ["--latents", "2", "--models", "1", "--steps", "4", "--batch-size", "16"]
+
+
+@pytest.fixture
+def fit(monkeypatch, capsys, tmp_path):
+    """The command in this process: exit code, what it printed and what it said."""
+
+    def run(data, *options, quick=QUICK):
+        monkeypatch.setattr(
+            sys, "argv", ["noumena", "fit", str(data), "--out", str(tmp_path / "run"), *quick, *options]
+        )
+        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+        with pytest.raises(SystemExit) as done:
+            main()
+        said = capsys.readouterr()
+        return subprocess.CompletedProcess(options, done.value.code or 0, said.out, said.err)
+
+    return run
+
+
+def frame(rows: int = 40) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(rows, 3)), columns=["pulse", "voice", "x 3"])
+    table.insert(0, "id", [f"p{k}" for k in range(rows)])
+    table["batch"] = ["A", "B"] * (rows // 2)
+    table["site"] = 7
+    table.loc[[1, 4], "pulse"] = np.nan
+    table.loc[9, "voice"] = np.nan
+    return table
+
+
+@pytest.fixture
+def messy(tmp_path) -> Path:
+    frame().to_csv(tmp_path / "own.csv", index=False)
+    return tmp_path / "own.csv"
+
+
+def refused(done: subprocess.CompletedProcess) -> str:
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    (line,) = done.stderr.strip().splitlines()
+    return line.removeprefix("noumena: ")
+
+
+def test_every_refusal_says_the_option_that_comes_next(fit, messy, tmp_path):
+    asked = []
+    for sentence, option in [
+        (
+            "Column 'id' of own.csv must hold numbers only. Got words, such as 'p0' on line 2; "
+            "leave it out with --drop id.",
+            ["--drop", "id"],
+        ),
+        (
+            "Column 'batch' of own.csv must hold numbers only. Got words, such as 'A' on line 2; "
+            "leave it out with --drop batch.",
+            ["--drop", "id,batch"],
+        ),
+        (
+            "own.csv must have no missing cells, or --impute must say what becomes of them (mean, median, drop-rows, "
+            "drop-columns). Got 3 missing cells in 2 of 4 columns: 'pulse' (2), 'voice' (1), the first at row 1 of "
+            "column 'pulse'.",
+            ["--drop", "id,batch", "--impute", "median"],
+        ),
+        (
+            "Every column of own.csv must vary, or --drop-constant must leave out those that do not. Got constant "
+            "column 'site'.",
+            ["--drop", "id,batch", "--impute", "median", "--drop-constant"],
+        ),
+    ]:
+        assert refused(fit(messy, *asked)) == sentence
+        assert not (tmp_path / "run").exists()
+        asked = option
+    done = fit(messy, *asked)
+    assert done.returncode == 0, done.stderr
+    told = [
+        "Left out 2 of 6 columns as asked: 'id', 'batch'.",
+        "Filled 3 missing cells with the median of their column: 'pulse' (2), 'voice' (1).",
+        "Left out 1 constant column: 'site'.",
+    ]
+    assert done.stderr.splitlines()[:3] == told
+    kept = json.loads((tmp_path / "run" / "data.json").read_text())
+    assert kept == {
+        "file": "own.csv", "rows": 40, "columns": 3, "names": ["pulse", "voice", "x 3"], "standardised": True,
+        "done": told,
+    }  # fmt: skip
+    assert nm.load(tmp_path / "run").structure_.observed == ("pulse", "voice", "x 3")
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "Filled 3 missing cells with the median of their column: &#39;pulse&#39; (2)" in page
+
+
+def test_columns_are_taken_by_name_and_number_in_the_order_asked_for(fit, messy, tmp_path):
+    done = fit(messy, "--columns", "x 3,2", "--impute", "drop-rows", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["observed"] == ["x 3", "voice"]
+    kept = json.loads((tmp_path / "run" / "data.json").read_text())
+    assert (kept["rows"], kept["names"]) == (39, ["x 3", "voice"])
+    assert kept["done"][1] == "Left out 1 of 40 rows for 1 missing cell: 'voice' (1)."
+
+
+def test_not_standardising_reaches_the_model_and_the_record(fit, tmp_path):
+    np.save(tmp_path / "x.npy", 5 + frame()[["x 3"]].to_numpy() @ np.array([[1.0, 2.0]]))
+    assert fit(tmp_path / "x.npy", "--no-standardise").returncode == 0
+    model = nm.load(tmp_path / "run")
+    assert model.standardise is False
+    assert bool((model.models_[0].mean == 0).all())
+    kept = json.loads((tmp_path / "run" / "data.json").read_text())
+    assert (kept["standardised"], kept["names"], kept["done"]) == (False, None, [])
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--impute", "zero"], "--impute must be one of mean, median, drop-rows, drop-columns. Got 'zero'."),
+        (["--columns", ","], "A list of columns must have names or numbers with commas. Got ','."),
+        (["--columns", "pulse,pulse"], "--columns must name every column once. Got 'pulse' twice."),
+        (
+            ["--columns", "puls"],
+            "--columns of own.csv must name columns, or number them from 0 to 5. Got 'puls' where there are columns "
+            "id, pulse, voice, x 3, batch, site.",
+        ),
+        (
+            ["--drop", "6"],
+            "--drop of own.csv must name columns, or number them from 0 to 5. Got '6' where there are columns id, "
+            "pulse, voice, x 3, batch, site.",
+        ),
+        (["--columns", "1", "--drop", "1"], "Some columns of own.csv must be kept. Got 6 columns, 1 of them left out."),
+        (["--image", "--drop", "id", "--impute", "mean"], "Options on columns must come without --image. Got --drop, "
+         "--impute."),
+    ],
+)  # fmt: skip
+def test_a_bad_option_on_columns_is_one_sentence(fit, messy, options, sentence):
+    asked = [*options, "--drop", "id,batch"] if options[0] == "--impute" else options
+    assert refused(fit(messy, *asked)) == sentence
+
+
+def test_a_name_that_a_shell_would_split_is_quoted_in_the_advice(fit, tmp_path):
+    pd.DataFrame({"a": np.arange(20.0), 'b, "c"': ["u", "v"] * 10}).to_csv(tmp_path / "own.csv", index=False)
+    said = refused(fit(tmp_path / "own.csv"))
+    assert said.endswith("""leave it out with --drop '"b, ""c\"""'.""")
+    done = fit(tmp_path / "own.csv", "--drop", '"b, ""c"""', quick=["--latents", "1", "--models", "1", "--steps", "2"])
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_refused_fit_leaves_a_folder_that_can_be_used_again(fit, messy):
+    tidy = ["--drop", "id,batch", "--impute", "mean", "--drop-constant"]
+    assert "at least as many rows as latents" in refused_last(fit(messy, *tidy, "--latents", "400"))
+    assert fit(messy, *tidy).returncode == 0
+
+
+def refused_last(done: subprocess.CompletedProcess) -> str:
+    assert done.returncode == 2, done.stderr
+    return done.stderr.strip().splitlines()[-1]
+
+
+def test_the_page_is_rewritten_with_what_was_done_and_a_damaged_record_is_refused(fit, messy, tmp_path, monkeypatch):
+    assert fit(messy, "--columns", "1,2", "--impute", "drop-rows").returncode == 0
+    run = tmp_path / "run"
+    (run / "report.html").unlink()
+    again = [sys.executable, "-c", "from noumena.cli import main; main()", "report", str(run)]
+    assert subprocess.run(again, capture_output=True).returncode == 0
+    assert "Left out 3 of 40 rows for 3 missing cells" in (run / "report.html").read_text()
+    (run / "data.json").write_text('{"done": 3}')
+    done = subprocess.run(again, capture_output=True, text=True)
+    assert refused(done) == f"The data.json of a run must be complete JSON with a list 'done'. Got {run / 'data.json'}."
