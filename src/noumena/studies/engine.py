@@ -15,12 +15,12 @@ caller writes records as they come: what is lost when the caller dies are the ce
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import os
 import platform
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -38,6 +38,7 @@ from typing import Any, NamedTuple
 from joblib import Parallel, delayed, parallel_config
 
 from noumena import checks, threads
+from noumena.studies.devices import leased
 from noumena.studies.limits import Limits, watched
 from noumena.studies.rows import ERROR, Row
 from noumena.studies.store import Record
@@ -167,7 +168,7 @@ def _computed(task: Task, conditions: Conditions) -> list[Any]:
     known = signature(task.function).parameters.keys() - task.parameters[0].keys()
     told = {name: value for name, value in conditions.told if name in known}
     if "device" in known and conditions.devices:
-        told["device"] = _leased(conditions)
+        told["device"] = leased(conditions.devices, run=conditions.driver)
     if task.seeds is None:
         return [task.function(**task.parameters[0], **told)]
     shared = {name: value for name, value in task.parameters[0].items() if name != SEED}
@@ -220,32 +221,6 @@ def _processor() -> str:
         lines = []
     named = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
     return named or platform.machine()
-
-
-_LEASES: dict[str, Any] = {}
-"""Open locks of the device that this process has taken, for as long as it lives."""
-
-
-def _leased(conditions: Conditions) -> str:
-    """A device for this process: the first that fewest other workers of the same run on this machine have taken."""
-    asked = conditions.driver, conditions.devices
-    if _LEASES.get("asked") != asked:  # workers outlive a run
-        if "lock" in _LEASES:
-            _LEASES["lock"].close()
-        folder = Path(tempfile.gettempdir(), f"noumena-devices-{os.getuid()}")
-        folder.mkdir(mode=0o700, exist_ok=True)
-        for turn in range(10_000):
-            device = conditions.devices[turn % len(conditions.devices)]
-            slot = hashlib.sha256(f"{asked} {turn}".encode()).hexdigest()[:16]
-            lock = (folder / slot).open("a")
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                lock.close()
-                continue
-            _LEASES.update(asked=asked, device=device, lock=lock)
-            break
-    return _LEASES["device"]
 
 
 # ---- processes here ------------------------------------------------------------------------------------------------
@@ -312,6 +287,13 @@ def _reached(connect: Callable[[], Any], address: str) -> Any:
         raise checks.InputError(f"A cluster must answer at its address. Got {address!r}: {error}.") from error
 
 
+def _answers(address: str) -> None:
+    """Fail within seconds where nobody listens at ``host:port``; other names of clusters are not looked at."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=10).close()
+
+
 def _extra(module: str, extra: str) -> Any:
     from importlib import import_module
 
@@ -370,7 +352,8 @@ def _dask(workers: int, address: str | None) -> Iterator[Cluster]:
         if address is None:
             stack.enter_context(_extra("dask", "dask").config.set(patient))
             own = {"n_workers": workers, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
-            address = stack.enter_context(distributed.LocalCluster(**own, silence_logs=logging.ERROR))
+            cluster = stack.enter_context(distributed.LocalCluster(**own, silence_logs=logging.ERROR))
+            address = str(cluster.scheduler_address)
         client = stack.enter_context(_reached(partial(distributed.Client, address, timeout=10), address))
         yield Cluster(
             submit=partial(client.submit, perform, pure=False),
@@ -388,6 +371,7 @@ def _ray(workers: int, address: str | None) -> Iterator[Cluster]:
     if address is None:
         ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
     else:
+        _reached(partial(_answers, address), address)  # Ray itself goes on asking for many minutes
         _reached(partial(ray.init, address=address, **quiet), address)
     try:
         yield Cluster(

@@ -1,0 +1,433 @@
+"""The engine: the same rows from one process, several, a Dask and a Ray cluster, whatever is killed on the way."""
+
+import importlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from multiprocessing import get_context
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from noumena.checks import InputError
+from noumena.studies import engine
+from noumena.studies.engine import Conditions, Task, digest, perform, records
+from noumena.studies.limits import Limits
+from noumena.studies.rows import read
+from noumena.studies.study import Study
+
+TOY = '''
+    """Toy: cells that compute, raise, hang or die."""
+
+    import os, signal, time
+    from pathlib import Path
+
+    SEEDS = 6
+
+    def cells():
+        return [{"kind": "fine", "d": d, "seed": seed} for d in (1, 2) for seed in range(SEEDS)]
+
+    def tiny():
+        return cells()[:2]
+
+    def cell(kind, d, seed, folder=None, device=None):
+        if kind == "raises":
+            raise ValueError("no " * 5000)
+        if kind == "hangs":
+            while True:
+                time.sleep(0.01)
+        if kind == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if kind == "waits":  # to be killed from outside, once
+            note = Path(folder, f"pid{seed}")
+            if not note.exists():
+                note.parent.mkdir(parents=True, exist_ok=True)
+                note.with_suffix(".part").write_text(str(os.getpid()))
+                note.with_suffix(".part").rename(note)
+                time.sleep(100)
+        if kind == "asks":
+            time.sleep(0.2)
+            return {"device": device, "process": os.getpid()}
+        if kind == "short":
+            time.sleep(0.01)
+        if kind == "nothing":
+            return []
+        if kind == "none":
+            return None
+        return [{"part": part, "value": d * 0.1 + seed**0.5 + part} for part in (0, 1)]
+
+    def compare(rows):
+        return f"{len(rows)} rows"
+    '''
+TOGETHER = '''
+    """Toy: the same cells, those of all seeds at once."""
+
+    from toy_cells import cell, cells, compare
+
+    CALLS = []
+
+    def together(seeds, kind, d):
+        CALLS.append((seeds, kind, d))
+        return {seed: cell(kind, d, seed) for seed in seeds}
+    '''
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    """A study of cells on the path of this process and of its workers."""
+    folder = tmp_path_factory.mktemp("path")
+    (folder / "toy_cells.py").write_text(textwrap.dedent(TOY))
+    (folder / "toy_together.py").write_text(textwrap.dedent(TOGETHER))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        patch.setenv("PYTHONPATH", str(folder))
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield importlib.import_module("toy_cells")
+    for name in ("toy_cells", "toy_together"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def dask_address(toy: ModuleType) -> Iterator[str]:
+    """A Dask cluster of two workers."""
+    dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
+    own = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
+    patient = dask.config.set({"distributed.deploy.lost-worker-timeout": "5 minutes"})
+    with patient, distributed.LocalCluster(**own, silence_logs=50) as cluster:
+        yield cluster.scheduler_address
+
+
+def of(*kinds: str, d: int = 1, seeds: int = 1) -> list[dict[str, Any]]:
+    return [{"kind": kind, "d": d, "seed": seed} for kind in kinds for seed in range(seeds)]
+
+
+def with_cells(toy: ModuleType, folder: Path, cells: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> Study:
+    monkeypatch.setattr(toy, "cells", lambda: cells)
+    return Study(toy, folder / "results")
+
+
+def values(study: Study) -> list[tuple[Any, ...]]:
+    """What was found, without how; every row that there is, so that one that is doubled shows."""
+    names = ("kind", "d", "seed", "part", "value", "error", "cell", "code")
+    return sorted((tuple(row.get(name) for name in names) for row in study.store.rows()), key=repr)
+
+
+# ---- one process ---------------------------------------------------------------------------------------------------
+
+
+def test_every_cell_leaves_its_rows_and_how_they_were_computed(toy, tmp_path):
+    study = Study(toy, tmp_path).run()
+    rows = read(tmp_path / "toy_cells" / "rows.csv")
+    assert [(row["d"], row["seed"], row["part"]) for row in rows] == [
+        (d, seed, part) for d in (1, 2) for seed in range(6) for part in (0, 1)
+    ]
+    assert rows[0]["value"] == 0.1
+    assert rows[0]["cell"] == digest(toy.cell, {"kind": "fine", "d": 1, "seed": 0})
+    assert rows[0]["code"] == study.code
+    assert rows[0]["peak MB"] > 10
+    assert "numpy" in rows[0]["versions"]
+    assert study.state().finished == 12
+    assert study.compare() == "24 rows"
+
+
+def test_finished_cells_are_not_computed_again_and_changed_ones_are(toy, tmp_path, monkeypatch):
+    study = Study(toy, tmp_path).run(only={"d": 1})
+    assert len(study.tasks()) == 6
+    monkeypatch.setattr(engine, "perform", lambda *_: pytest.fail("a finished cell was computed"))
+    study.run(only={"d": 1})
+    assert len(study.tasks(again=True)) == 12
+    changed = Study(toy, tmp_path)
+    changed.__dict__["code"] = "v-other"
+    assert len(changed.tasks()) == 12
+    assert (changed.state().outdated, changed.state().finished) == (6, 6)
+
+
+def test_failures_are_recorded_and_tried_again(toy, tmp_path, monkeypatch):
+    cells = of("fine", "raises", "hangs", "nothing", "none", "fine", seeds=2)
+    study = with_cells(toy, tmp_path, cells, monkeypatch).run(limits=Limits(seconds=0.3))
+    errors = {row["kind"]: row.get("error") for row in study.store.rows()}
+    assert errors["fine"] is errors["nothing"] is None
+    assert errors["raises"].startswith("ValueError: no no")
+    assert len(errors["raises"]) < 2100
+    assert errors["hangs"] == "LimitError: The cell ran for more than 0.3 s."
+    assert errors["none"]
+    state = study.state()
+    assert (state.cells, state.finished, state.failed) == (10, 4, 6)
+    assert {task.parameters[0]["kind"] for task in study.tasks()} == {"raises", "hangs", "none"}
+
+
+def test_progress_counts_cells_and_failures(toy, tmp_path, monkeypatch):
+    told = []
+    with_cells(toy, tmp_path, of("raises", "fine", seeds=2), monkeypatch).run(tell=told.append)
+    assert [(p.done, p.all, p.failed) for p in told] == [(1, 4, 1), (2, 4, 2), (3, 4, 2), (4, 4, 2)]
+    assert told[-1].left == 0
+
+
+def test_cells_of_several_seeds_are_one_call_with_the_keys_of_single_ones(toy, tmp_path):
+    together = importlib.import_module("toy_together")
+    single = Study(toy, tmp_path / "single").run()
+    batched = Study(together, tmp_path / "batched").run(only={"d": 1}).run(only={"seed": 3}).run()
+    calls = list(together.CALLS)
+    assert calls == [(tuple(range(6)), "fine", 1), ((3,), "fine", 2), ((0, 1, 2, 4, 5), "fine", 2)]
+    assert [row[:-1] for row in values(batched)] == [row[:-1] for row in values(single)]
+    failed = [Task(("a", "b"), "v", ({"seed": 0}, {"seed": 1}), together.together, (0, 1))]
+    assert [(r.cell, r.failed, r.rows[0]["seed"]) for r in records(failed)] == [("a", True, 0), ("b", True, 1)]
+
+
+def test_devices_may_change_from_run_to_run_in_one_process(toy):
+    task = Task(("a",), "v", ({"kind": "asks", "d": 1, "seed": 0},), toy.cell)
+    found = [perform(task, Conditions(devices=(name,), driver=1))[0].rows[0]["device"] for name in ("one", "two")]
+    assert found == ["one", "two"]
+    assert perform(task, Conditions())[0].rows[0]["device"] is None
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"engine": "slurm"}, "engine must be one of local, dask, ray. Got 'slurm'."),
+        ({"workers": 0}, "workers must be a whole number of at least 1. Got 0."),
+        ({"address": "tcp://here:1"}, "An address must be that of a dask or ray engine. Got local."),
+    ],
+)
+def test_what_cannot_be_asked_for_is_one_sentence(toy, tmp_path, given, sentence):
+    with pytest.raises(InputError) as error:
+        Study(toy, tmp_path).run(**given)
+    assert str(error.value) == sentence
+
+
+def test_a_study_without_a_miniature_says_so(toy, tmp_path):
+    together = importlib.import_module("toy_together")
+    with pytest.raises(InputError, match=r"^The study must have a miniature\. Got toy_together\.$"):
+        Study(together, tmp_path).run(tiny=True)
+
+
+def test_nothing_to_do_starts_no_cluster(toy, tmp_path, monkeypatch):
+    Study(toy, tmp_path).run()
+    monkeypatch.setattr(engine, "_dask", lambda *_: pytest.fail("a cluster was started"))
+    Study(toy, tmp_path).run("dask")
+
+
+# ---- the runner is stopped -----------------------------------------------------------------------------------------
+
+
+def runs(study: Study, errors: Path) -> None:
+    try:
+        study.run()
+    except BaseException as error:
+        errors.write_text(repr(error))
+        raise
+
+
+def shot(study: Study, seconds: float, folder: Path) -> int:
+    """Run in another process, killed after a while; its exit code."""
+    process = get_context("fork").Process(target=runs, args=(study, folder / "errors"))
+    process.start()
+    process.join(seconds)
+    if process.is_alive():
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    return process.exitcode or 0
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_runner_that_is_killed_at_random_times_loses_and_doubles_nothing(toy, tmp_path, monkeypatch, kills):
+    cells = [{"kind": "short", "d": d, "seed": seed} for d in range(10) for seed in range(20)]
+    whole = with_cells(toy, tmp_path / "whole", cells, monkeypatch).run()
+    study, draw, before = with_cells(toy, tmp_path / "killed", cells, monkeypatch), random.Random(kills), 0
+    assert len(study.code) == 16  # read once, before
+    shots = 0
+    while shots < kills:
+        ended = shot(study, draw.uniform(0.0, 2.0 / kills), tmp_path)
+        assert ended == -signal.SIGKILL, (tmp_path / "errors").read_text() if ended > 0 else "it was too fast"
+        shots += 1
+        now = len(study.store.finished())
+        assert now >= before, "a finished cell was lost"
+        before = now
+        cells_seen = [row["cell"] for row in study.store.rows()]
+        assert len(cells_seen) == 2 * len(set(cells_seen)), "a cell was doubled or torn"
+    assert 0 < before < 200
+    left = len(study.tasks())
+    assert left == 200 - before
+    study.run()
+    assert values(study) == values(whole)
+    assert len(read(study.store.path)) == 400
+    assert list(study.store.journals.iterdir()) == []
+
+
+STOPPED = """
+    import sys, toy_cells
+    from noumena.studies.study import Study
+    toy_cells.cells = lambda: [{"kind": "asks", "d": d, "seed": seed} for d in range(10) for seed in range(20)]
+    study = Study(toy_cells, sys.argv[1])
+    try:
+        study.run(workers=int(sys.argv[2]), tell=lambda progress: print(progress.done, flush=True))
+    except KeyboardInterrupt:
+        print("stopped", flush=True)
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ctrl_c_keeps_what_is_finished(toy, tmp_path, workers):
+    asked = [sys.executable, "-c", textwrap.dedent(STOPPED), str(tmp_path), str(workers)]
+    with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True, start_new_session=True) as run:
+        assert run.stdout is not None
+        for _ in range(5):
+            run.stdout.readline()
+        os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to all processes of the command
+        said = run.stdout.read().split()
+    assert said[-1] == "stopped"
+    done = max([5, *(int(word) for word in said[:-1])])
+    rows = read(tmp_path / "toy_cells" / "rows.csv")
+    assert done <= len(rows) <= done + 1
+    assert len({row["cell"] for row in rows}) == len(rows)
+    assert {row.get("error") for row in rows} == {None}
+    assert list((tmp_path / "toy_cells" / "journal").iterdir()) == []
+    assert json.dumps(rows)
+
+
+# ---- several processes and clusters ----------------------------------------------------------------------------------
+
+
+class Killer(threading.Thread):
+    """Kills the process of a cell that waits for it, from outside."""
+
+    def __init__(self, note: Path):
+        super().__init__(daemon=True)
+        self.note, self.killed = note, 0
+
+    def run(self) -> None:
+        end = time.monotonic() + 200
+        while time.monotonic() < end:
+            if self.note.exists():
+                os.kill(int(self.note.read_text()), signal.SIGKILL)
+                self.killed += 1
+                return
+            time.sleep(0.02)
+
+
+def with_one_worker_killed(study: Study, name: str, **where: Any) -> int:
+    killer = Killer(study.results.parent / "runs" / "studies" / study.name / "pid0")
+    killer.start()
+    study.run(name, workers=2, **where)
+    killer.join(1)
+    return killer.killed
+
+
+def grid(toy: ModuleType) -> list[dict[str, Any]]:
+    fine = of("fine", seeds=12)
+    return [*fine[:5], *of("raises", "waits"), *fine[5:]]
+
+
+def expected(toy: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """The same rows, computed here without anybody being killed."""
+    study = with_cells(toy, folder / "alone", grid(toy), monkeypatch)
+    note = study.results.parent / "runs" / "studies" / study.name / "pid0"
+    note.parent.mkdir(parents=True)
+    note.touch()
+    return values(study.run())
+
+
+def test_two_processes_complete_with_the_same_rows_when_one_is_killed(toy, tmp_path, monkeypatch):
+    rows = expected(toy, tmp_path, monkeypatch)
+    study = with_cells(toy, tmp_path, grid(toy), monkeypatch)
+    assert with_one_worker_killed(study, "local") == 1
+    assert values(study) == rows
+    assert len(rows) == 13 * 2 + 1
+
+
+def test_two_processes_record_cells_that_hang_and_die_and_complete_the_rest(toy, tmp_path, monkeypatch):
+    cells = [*of("fine", seeds=4), *of("dies", "hangs"), *of("fine", d=2, seeds=4)]
+    study = with_cells(toy, tmp_path, cells, monkeypatch).run(workers=2, limits=Limits(seconds=3))
+    errors = {row["kind"]: row.get("error") for row in study.store.rows()}
+    assert errors == {
+        "fine": None,
+        "dies": "WorkerLost: the process that computed the cell died, more than once",
+        "hangs": "LimitError: The cell ran for more than 3 s.",
+    }
+    assert study.state().finished == 8
+
+
+def test_workers_share_out_the_devices(toy, tmp_path, monkeypatch):
+    study = with_cells(toy, tmp_path, of("asks", seeds=12), monkeypatch)
+    study.run(workers=2, devices=("first", "second"))
+    by_process = {row["process"]: row["device"] for row in study.store.rows()}
+    assert len({(row["process"], row["device"]) for row in study.store.rows()}) == len(by_process)
+    assert sorted(by_process.values()) == ["first", "second"]
+    study.run(workers=2, devices=("third",), again=True)
+    assert {row["device"] for row in study.store.rows()} == {"third"}
+
+
+def test_workers_that_cannot_begin_are_an_error_and_no_endless_loop(toy, monkeypatch):
+    broken = type("BrokenProcessPool", (RuntimeError,), {})
+    tries = []
+
+    def never(jobs, workers):
+        tries.append(workers)
+        raise broken("no worker")
+        yield
+
+    monkeypatch.setattr(engine, "_parallel", never)
+    with pytest.raises(broken):
+        list(records([Task(("a",), "v", ({},), toy.cell)], workers=2))
+    assert len(tries) == engine.FRUITLESS + 1
+
+
+def test_a_dask_cluster_completes_with_the_same_rows_when_a_worker_is_killed(toy, dask_address, tmp_path, monkeypatch):
+    rows = expected(toy, tmp_path, monkeypatch)
+    study = with_cells(toy, tmp_path, grid(toy), monkeypatch)
+    assert with_one_worker_killed(study, "dask", address=dask_address) == 1
+    assert values(study) == rows
+
+
+def test_a_ray_cluster_of_our_own_completes_with_the_same_rows_when_a_worker_is_killed(toy, tmp_path, monkeypatch):
+    pytest.importorskip("ray")
+    rows = expected(toy, tmp_path, monkeypatch)
+    study = with_cells(toy, tmp_path, grid(toy), monkeypatch)
+    assert with_one_worker_killed(study, "ray") == 1
+    assert values(study) == rows
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["dask", "ray"])
+def test_a_cluster_of_our_own_records_a_cell_that_kills_its_workers_and_blames_no_other(
+    toy, tmp_path, monkeypatch, name
+):
+    pytest.importorskip(name)
+    cells = [*of("fine", seeds=6), *of("dies"), *of("fine", d=2, seeds=6)]
+    study = with_cells(toy, tmp_path, cells, monkeypatch).run(name, workers=2)
+    errors = {row["kind"]: row.get("error") for row in study.store.rows()}
+    assert errors["fine"] is None
+    assert errors["dies"].startswith("WorkerLost")
+    assert study.state().finished == 12
+
+
+RAY = """
+    import sys, time, ray
+    print(ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR").address_info["address"], flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+def test_a_ray_cluster_by_its_address_gives_the_same_rows(toy, tmp_path, monkeypatch):
+    pytest.importorskip("ray")
+    rows = expected(toy, tmp_path, monkeypatch)
+    asked = [sys.executable, "-c", textwrap.dedent(RAY)]
+    with subprocess.Popen(asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as cluster:
+        assert cluster.stdout is not None
+        address = cluster.stdout.readline().strip()
+        study = with_cells(toy, tmp_path, grid(toy), monkeypatch)
+        assert with_one_worker_killed(study, "ray", address=address) == 1
+        cluster.communicate("")
+    assert values(study) == rows

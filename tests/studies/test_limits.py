@@ -1,0 +1,113 @@
+"""Limits of a cell: time and memory end it, and nothing of that reaches what comes after."""
+
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from noumena.studies import limits
+from noumena.studies.limits import DIED, LimitError, Limits, resident_mb, watched
+
+
+@pytest.fixture
+def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks so often that tests are short."""
+    monkeypatch.setattr(limits, "LOOK", 0.002)
+
+
+def busy(seconds: float) -> float:
+    start = time.monotonic()
+    while time.monotonic() - start < seconds:
+        pass
+    return time.monotonic() - start
+
+
+def hoard(size: int) -> int:
+    held = bytearray(size)
+    busy(30)
+    return len(held)
+
+
+def test_a_block_that_runs_too_long_is_interrupted(watchful):
+    start = time.monotonic()
+    with pytest.raises(LimitError, match=r"^The cell ran for more than 0\.05 s\.$"), watched(Limits(seconds=0.05)):
+        busy(30)
+    assert time.monotonic() - start < 20
+    assert busy(0.05) >= 0.05, "the next block must not be interrupted"
+
+
+def test_a_block_that_holds_too_much_is_interrupted(watchful):
+    with (
+        pytest.raises(LimitError, match=r"^The process held more than \d+ MB\.$"),
+        watched(Limits(megabytes=round(resident_mb()) + 60)) as usage,
+    ):
+        hoard(120_000_000)
+    assert usage.peak_mb > resident_mb() + 50
+
+
+def test_within_its_limits_a_block_runs_to_its_end(watchful):
+    with watched(Limits(seconds=60, megabytes=resident_mb() + 1000)) as usage:
+        busy(0.02)
+    assert usage.peak_mb >= resident_mb() - 50
+
+
+def test_the_peak_is_that_of_the_block_even_where_it_is_short():
+    with watched(Limits()) as before:
+        pass
+    with watched(Limits()) as usage:
+        held = bytearray(150_000_000)
+        del held
+    with watched(Limits()) as after:
+        pass
+    assert 130 < usage.peak_mb - before.peak_mb < 200
+    assert after.peak_mb < usage.peak_mb - 100, "a peak of before must be forgotten"
+
+
+def test_an_error_of_the_block_is_its_own(watchful):
+    with pytest.raises(ValueError, match="mine"), watched(Limits(seconds=60)):
+        raise ValueError("mine")
+
+
+def test_an_interruption_never_arrives_after_the_block(watchful):
+    """Blocks that end in the very moment in which they are to be stopped."""
+    stopped = finished = 0
+    for k in range(150):
+        try:
+            with watched(Limits(seconds=0.006)):
+                busy(0.005 + 0.00005 * k)
+            finished += 1
+        except LimitError:
+            stopped += 1
+        busy(0.001)  # here it would arrive
+    assert stopped + finished == 150
+    assert stopped > 0
+    assert finished > 0
+
+
+STUCK = """
+    import sys, time
+    from noumena.studies import limits
+    limits.GRACE, limits.LOOK = 0.2, 0.01
+    with limits.watched(limits.Limits(seconds=0.1), may_exit=sys.argv[1] == "guest"):
+        try:
+            time.sleep(float(sys.argv[2]))  # no step of Python
+        finally:
+            print("awake", flush=True)
+"""
+
+
+@pytest.mark.parametrize(("who", "sleep", "code", "said"), [("guest", 60, DIED, ""), ("driver", 1, 1, "awake\n")])
+def test_a_process_that_cannot_be_interrupted_ends_itself_unless_it_is_the_one_that_asked(who, sleep, code, said):
+    asked = [sys.executable, "-c", textwrap.dedent(STUCK), who, str(sleep)]
+    ended = subprocess.run(asked, capture_output=True, text=True, timeout=100)
+    assert (ended.returncode, ended.stdout) == (code, said)
+    assert ("LimitError" in ended.stderr) == (who == "driver")
+
+
+def test_limits_are_said_in_words():
+    assert Limits().broken(1e9, 1e9) is None
+    assert Limits(seconds=2, megabytes=5).broken(3, 6) == "The cell ran for more than 2 s."
+    assert Limits(seconds=2, megabytes=5).broken(1, 6) == "The process held more than 5 MB."
+    assert Limits(seconds=2, megabytes=5).broken(2, 5) is None
