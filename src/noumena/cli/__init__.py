@@ -11,6 +11,7 @@ import typer
 from noumena.checks import DivergenceError, InputError
 from noumena.cli import auditing, certifying, deconfounding, learning, scoring, studying
 from noumena.cli.verbs import say
+from noumena.cli.versions import options
 
 app = typer.Typer(
     name="noumena",
@@ -21,6 +22,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help is drawn in half the time
 )
 
+app.callback()(options)
 for verb in (
     learning.demo,
     learning.fit,
