@@ -29,13 +29,14 @@ test-all: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/python -m pip check
 	$(BIN)/python -m pytest --cov --cov-report=term-missing:skip-covered
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/many_seeds.py
 
 docs: $(VENV)/.dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "The site is in site/index.html"
 
 clean:

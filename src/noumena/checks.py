@@ -116,7 +116,7 @@ def _numeric(x: Any, name: str) -> np.ndarray:
     if array.dtype.kind in "OUS":
         try:
             return array.astype(np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, SystemError) as error:  # the last where letters are none of Unicode
             kind = TypeError if isinstance(error, TypeError) else InputError
             raise kind(
                 f"{name} must hold numbers only: each entry's argument must be a string of a number or a number. "

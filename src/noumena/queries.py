@@ -15,7 +15,15 @@ from noumena.checks import InputError, require
 from noumena.structure import LatentSet, Structure
 
 DEEPEST = 100
-_LOOSEST_FIRST = ("|", "^", "&", "-")
+_JOINS: dict[str, Callable[[LatentSet, LatentSet], LatentSet]] = {
+    "|": LatentSet.__or__,
+    "^": LatentSet.__xor__,
+    "&": LatentSet.__and__,
+    "-": LatentSet.__sub__,
+}
+_BINDS = {sign: place for place, sign in enumerate((*_JOINS, "~"))}
+"""How tightly signs bind: the loosest first."""
+_BEFORE_A_NAME = ("~", "(")
 _SIGNS = "&|-^~()"
 _QUOTED = re.compile(r"""(["'])(.*?)\1""")
 _WORD = re.compile(r"[^\s&|^~()\"'-]+")
@@ -38,10 +46,7 @@ def parse(text: str, structure: Structure) -> LatentSet:
     tokens = _tokens(text, structure)
     deep = sum(token.text in ("(", "~") and not token.is_name for token in tokens)
     require(deep <= DEEPEST, f"A query must have at most {DEEPEST} parentheses and complements.", f"{deep}")
-    found, rest = _expression(tokens, structure, text, level=0)
-    if rest:
-        raise _misread(text, rest[0].at, f"{rest[0].text!r} where an operator or the end was expected")
-    return found
+    return _evaluated(tokens, structure, text)
 
 
 def _tokens(text: str, structure: Structure) -> list[_Token]:
@@ -72,39 +77,44 @@ def _tokens(text: str, structure: Structure) -> list[_Token]:
     return found
 
 
-def _expression(tokens: list[_Token], S: Structure, text: str, level: int) -> tuple[LatentSet, list[_Token]]:
-    if level == len(_LOOSEST_FIRST):
-        return _factor(tokens, S, text)
-    sign = _LOOSEST_FIRST[level]
-    join: Callable[[LatentSet, LatentSet], LatentSet] = {
-        "|": LatentSet.__or__,
-        "^": LatentSet.__xor__,
-        "&": LatentSet.__and__,
-        "-": LatentSet.__sub__,
-    }[sign]
-    left, rest = _expression(tokens, S, text, level + 1)
-    while rest and rest[0].text == sign and not rest[0].is_name:
-        right, rest = _expression(rest[1:], S, text, level + 1)
-        left = join(left, right)
-    return left, rest
+def _evaluated(tokens: list[_Token], S: Structure, text: str) -> LatentSet:
+    """The set that tokens stand for, read once from the left, without a call for every level of nesting.
+
+    ``sets`` are what has been read and not yet joined, ``waiting`` the signs between them and parentheses not closed.
+    """
+    sets: list[LatentSet] = []
+    waiting: list[str] = []
+    wanted = True  # a name, not a sign
+    for token in tokens:
+        sign = "" if token.is_name else token.text
+        if wanted and token.is_name:
+            sets.append(_named(token, S, text))
+            wanted = False
+        elif wanted and sign in _BEFORE_A_NAME:
+            waiting.append(sign)
+        elif wanted:
+            raise _misread(text, token.at, f"{token.text!r} where a name was expected")
+        elif sign in _JOINS:
+            _join(sets, waiting, _BINDS[sign])
+            waiting.append(sign)
+            wanted = True
+        elif sign == ")" and "(" in waiting:
+            _join(sets, waiting, _BINDS["|"])
+            waiting.pop()
+        else:
+            expected = "')'" if "(" in waiting else "an operator or the end"
+            raise _misread(text, token.at, f"{token.text!r} where {expected} was expected")
+    if wanted or "(" in waiting:
+        raise _misread(text, len(text), f"the end where {'a name' if wanted else repr(')')} was expected")
+    _join(sets, waiting, _BINDS["|"])
+    return sets[0]
 
 
-def _factor(tokens: list[_Token], S: Structure, text: str) -> tuple[LatentSet, list[_Token]]:
-    if not tokens:
-        raise _misread(text, len(text), "the end where a name was expected")
-    first, rest = tokens[0], tokens[1:]
-    if first.is_name:
-        return _named(first, S, text), rest
-    if first.text == "~":
-        inside, rest = _factor(rest, S, text)
-        return ~inside, rest
-    if first.text != "(":
-        raise _misread(text, first.at, f"{first.text!r} where a name was expected")
-    inside, rest = _expression(rest, S, text, level=0)
-    if not rest or rest[0].is_name or rest[0].text != ")":
-        at, what = (rest[0].at, repr(rest[0].text)) if rest else (len(text), "the end")
-        raise _misread(text, at, f"{what} where ')' was expected")
-    return inside, rest[1:]
+def _join(sets: list[LatentSet], waiting: list[str], least: int) -> None:
+    """Join the sets at the end by the signs that wait for them and bind at least so much, up to a parenthesis."""
+    while waiting and waiting[-1] != "(" and _BINDS[waiting[-1]] >= least:
+        sign, last = waiting.pop(), sets.pop()
+        sets.append(~last if sign == "~" else _JOINS[sign](sets.pop(), last))
 
 
 def _named(token: _Token, S: Structure, text: str) -> LatentSet:

@@ -121,8 +121,8 @@ class Structure:
         self.observed = _names(observed, "x", rows, "observed")
         self.latent = _names(latent, "z", columns, "latent")
         self.evidence = evidence
-        silent = ", ".join(self.latent[j] for j in np.flatnonzero(self.weights == 0)[:5])
-        checks.require(not silent, "Every latent must touch at least one observation.", f"none for {silent}")
+        mute = [" ".join(self.latent[j].split()) or "''" for j in np.flatnonzero(self.weights == 0)]
+        checks.require(not mute, "Every latent must touch at least one observation.", f"none for {checks.few(mute)}")
 
     # ---- doors -------------------------------------------------------------------------------------------
 

@@ -1,10 +1,13 @@
 """Rows of studies: written at once, read as they were written, matched and averaged."""
 
 import csv
+import re
 
 import pytest
 
+from noumena.checks import InputError
 from noumena.studies import rows
+from noumena.studies.claims import committed
 from noumena.studies.rows import matching, published, read, spread, text_table, values, write
 
 
@@ -60,3 +63,19 @@ def test_published_figures_are_rounded_alike():
 
 def test_columns_of_a_table_are_aligned():
     assert text_table(["a", "bb"], [["long", "1"], ["x", "2"]]) == "a     bb\nlong  1\nx     2"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"a,b\n1\n", "Every line of rows.csv must have as many cells as the first. Got line 2."),
+        (b"a,b\n1,2,3\n", "Every line of rows.csv must have as many cells as the first. Got line 2."),
+        (b"a\n\xff\n", "rows.csv must be a complete table. Got: 'utf-8' codec can't decode"),
+    ],
+)
+def test_a_damaged_table_is_one_sentence(tmp_path, content, sentence):
+    (tmp_path / "rows.csv").write_bytes(content)
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        read(tmp_path / "rows.csv")
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        committed(tmp_path / "rows.csv")

@@ -5,6 +5,7 @@ import json
 import os
 import threading
 import time
+import zlib
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -355,3 +356,13 @@ def test_numbers_survive_the_journal_and_the_table_to_the_last_digit(tmp_path):
     row = read(tmp_path / "rows.csv")[0]
     assert {name: row[name] for name in values} == values
     assert str(row["g"]) == "-0.0"
+
+
+def test_a_whole_line_that_is_no_record_is_left_out(tmp_path):
+    store = Store(tmp_path)
+    with store.journal() as journal:
+        journal.append(Record("c1", "v1", [{"d": 1}]))
+    (path,) = (tmp_path / "journal").glob("*.jsonl")
+    for text in (b'{"cell": "c2"}', b"[1]", b"not json"):
+        path.write_bytes(path.read_bytes() + text + b"\t%08x\n" % zlib.crc32(text))
+    assert store.finished() == {"c1": "v1"}

@@ -17,12 +17,20 @@ def read_labels(path: str | Path, *, rows: int) -> np.ndarray:
     checks.require(path.is_file(), "The groups must be a file.", f"{path}")
     checks.one_of(path.suffix.lower(), f"The ending of {path.name}", (".csv", ".npy"))
     try:
-        return _csv(path, rows) if path.suffix.lower() == ".csv" else np.load(path, allow_pickle=False)
+        return _csv(path, rows) if path.suffix.lower() == ".csv" else _npy(path)
     except InputError:
         raise
-    except (OSError, ValueError, EOFError, csv.Error) as error:
+    except Exception as error:  # a damaged file may make its reader raise anything
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{path.name} must be a complete {path.suffix} file of labels. Got: {first}.") from error
+
+
+def _npy(path: Path) -> np.ndarray:
+    with path.open("rb") as file:
+        found = np.load(file, allow_pickle=False)
+    if isinstance(found, np.ndarray):
+        return found
+    raise InputError(f"{path.name} must hold one array of labels. Got an archive.")
 
 
 def _csv(path: Path, rows: int) -> np.ndarray:

@@ -74,24 +74,22 @@ def channels_first(images: np.ndarray) -> np.ndarray:
 
 def _array(path: Path, key: str | None) -> np.ndarray:
     """An array of a ``.npy`` or ``.npz`` file; never unpickles."""
-    import zipfile
-
     import numpy as np
 
     require(path.is_file(), "The images must be a file or a folder that exists.", f"{path}")
     require(path.suffix.lower() in (".npy", ".npz"), "Images must be a .npy or .npz file, or a folder.", path.name)
     try:
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return found
-        with found:
+        with path.open("rb") as file:
+            found = np.load(file, allow_pickle=False)
+            if isinstance(found, np.ndarray):
+                return found
             must = f"{path.name} must hold one array, or --key must name one."
             given = f"arrays {', '.join(found.files[:8]) or 'none'} and key {key}"
             require(len(found.files) == 1 or key in found.files, must, given)
             return found[key or found.files[0]]
     except InputError:
         raise
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except Exception as error:  # a damaged file may make its reader raise anything
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{path.name} must be a complete {path.suffix} file of images. Got: {first}.") from error
 

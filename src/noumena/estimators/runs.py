@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,17 @@ def load(folder: str | Path, **parameters: Any) -> Estimator:
     """Read a fitted model from a folder; ``parameters`` replace stored ones (needed for your own builders)."""
     folder = Path(folder)
     config = _read_config(folder)
+    try:
+        return _loaded(folder, config, parameters)
+    except InputError:
+        raise
+    except Exception as error:  # what is damaged may make any of its readers raise anything
+        first = next(iter(str(error).splitlines()), "") or "no reason"
+        what = f"{folder}, where {type(error).__name__} says {first.rstrip('.')}"
+        raise InputError(f"A run must be complete, and its files of one fit. Got {what}.") from error
+
+
+def _loaded(folder: Path, config: dict[str, Any], parameters: dict[str, Any]) -> Estimator:
     kind = checks.one_of(config.get("estimator"), f"The estimator in {folder}", tuple(ESTIMATORS))
     stored = {k: v for k, v in config["parameters"].items() if k not in parameters}
     model: Estimator = ESTIMATORS[kind](**{k: _decode(k, v) for k, v in stored.items()}, **parameters)
@@ -131,13 +143,20 @@ def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     checks.require(path.is_file(), "A run must be a folder with a config.json.", f"{folder}")
     try:
-        return json.loads(path.read_text())
-    except json.JSONDecodeError as error:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"A run's config.json must be complete JSON. Got {path}.") from error
+    checks.require(isinstance(found, dict), "A run's config.json must hold names and values.", f"{path}")
+    return found
 
 
 def _history(path: Path) -> History:
-    frame = pd.read_csv(path)
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False)  # whose own numbers may crash on damaged digits
+    frame = frame.assign(
+        step=[int(cell) for cell in frame["step"]],
+        model=[int(cell) for cell in frame["model"]],
+        value=[float(cell or "nan") for cell in frame["value"]],
+    )
     wide = frame.pivot_table(index=["term", "step"], columns="model", values="value", dropna=False)
     history = History(steps=sorted(int(s) for s in frame["step"].unique()))
     for term in frame["term"].unique():
@@ -178,6 +197,10 @@ def _decode(name: str, value: Any) -> Any:
 
 
 def _atomically(path: Path, write: Any) -> None:
-    temporary = path.with_name(path.name + ".part")
-    write(temporary)
-    temporary.replace(path)
+    """Write under a name that no other process has, then rename: a failure leaves the old file, and no piece."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        write(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

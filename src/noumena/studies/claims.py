@@ -18,12 +18,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from noumena import checks
-from noumena.studies.rows import replaced, text_table
+from noumena.studies.rows import lines, replaced, text_table
 
 REPRODUCED, BETTER, WORSE, NOT_COMPARABLE, NOT_RUN = "reproduced", "better", "worse", "not comparable", "not run"
 VERDICTS = (BETTER, REPRODUCED, WORSE, NOT_COMPARABLE, NOT_RUN)
@@ -157,14 +157,11 @@ def commit(claims: Sequence[Claim], path: str | Path) -> None:
 
 def committed(path: str | Path) -> dict[tuple[str, str], str]:
     """The verdicts that were committed; none where there is no file."""
-    path = Path(path)
-    if not path.exists():
-        return {}
-    with path.open(newline="", encoding="utf-8") as file:
-        lines: list[Any] = list(csv.reader(file))
-    whole = bool(lines) and all(len(one) == 3 and one[2] in VERDICTS for one in lines[1:])
-    checks.require(whole, "A file of verdicts must have a table's row, a metric and a verdict on each line.", path.name)
-    return {(where, metric): verdict for where, metric, verdict in lines[1:]}
+    found = lines(path)
+    whole = all(len(one) == 3 for one in found) and all(one[2] in VERDICTS for one in found[1:])
+    must = "A file of verdicts must have a table's row, a metric and a verdict on each line."
+    checks.require(whole, must, Path(path).name)
+    return {(where, metric): verdict for where, metric, verdict in found[1:]}
 
 
 def broken(claims: Iterable[Claim], held: dict[tuple[str, str], str]) -> list[str]:

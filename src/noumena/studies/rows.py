@@ -11,17 +11,32 @@ from typing import Any
 
 import numpy as np
 
+from noumena import checks
+from noumena.checks import InputError
+
 Row = dict[str, Any]
 ERROR = "error"
 
 
 def read(path: str | Path) -> list[Row]:
     """The rows of a file, numbers as numbers and empty entries as ``None``; none when there is no file."""
+    header, *below = lines(path) or [[]]
+    return [{name: _value(text) for name, text in zip(header, line, strict=True)} for line in below]
+
+
+def lines(path: str | Path) -> list[list[str]]:
+    """The lines of a table, cell by cell, all as long as the first; none when there is no file."""
     path = Path(path)
     if not path.exists():
         return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return [{name: _value(text) for name, text in row.items()} for row in csv.DictReader(file)]
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            found = [line for line in csv.reader(file) if line]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path.name} must be a complete table. Got: {str(error).splitlines()[0]}.") from error
+    wrong = next((k for k, line in enumerate(found, start=1) if len(line) != len(found[0])), None)
+    checks.require(wrong is None, f"Every line of {path.name} must have as many cells as the first.", f"line {wrong}")
+    return found
 
 
 def write(rows: Sequence[Row], path: str | Path) -> None:

@@ -12,7 +12,6 @@ Rows of another machine are merged by ``merge``, or by copying its journals into
 
 from __future__ import annotations
 
-import csv
 import fcntl
 import json
 import os
@@ -20,7 +19,7 @@ import platform
 import secrets
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +27,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from noumena.studies.rows import ERROR, Row, read, synchronised, write
+from noumena.studies.rows import ERROR, Row, lines, read, synchronised, write
 
 CELL, CODE = "cell", "code"
 FACTS = (CELL, CODE, "cell seconds", "peak MB", "hardware", "versions")
@@ -178,23 +177,20 @@ def _read_journal(path: Path) -> Iterator[Record]:
     for line in lines:
         text, _, checksum = line.rpartition(b"\t")
         if text and checksum == b"%08x" % zlib.crc32(text):
-            yield Record(**json.loads(text))
+            with suppress(ValueError, TypeError):  # a whole line that is no record
+                yield Record(**json.loads(text))
 
 
 def _scanned(path: Path) -> Iterator[tuple[str, str, bool]]:
     """Cell, code and failure of every row of a table, without looking at the rest."""
-    if not path.exists():
+    header, *below = lines(path) or [[]]
+    if CELL not in header:
         return
-    with path.open(newline="", encoding="utf-8") as file:
-        lines = csv.reader(file)
-        header = next(lines, [])
-        if CELL not in header:
-            return
-        cell = header.index(CELL)
-        code, error = (header.index(name) if name in header else None for name in (CODE, ERROR))
-        for line in lines:
-            if line and line[cell]:
-                yield line[cell], "" if code is None else line[code], error is not None and bool(line[error])
+    cell = header.index(CELL)
+    code, error = (header.index(name) if name in header else None for name in (CODE, ERROR))
+    for line in below:
+        if line[cell]:
+            yield line[cell], "" if code is None else line[code], error is not None and bool(line[error])
 
 
 def _merged(rows: Iterable[Row], records: Iterable[Record]) -> list[Row]:

@@ -20,7 +20,7 @@ from noumena.worlds.readers import open_h5ad
 ENDINGS = (".csv", ".parquet", ".h5ad", ".npz")
 PREFIX = "metadata_"
 _DAMAGE = (
-    OSError, ValueError, EOFError, KeyError, TypeError, NotImplementedError, csv.Error, zipfile.BadZipFile, zlib.error,
+    OSError, ValueError, EOFError, KeyError, TypeError, RuntimeError, csv.Error, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 
 
