@@ -167,6 +167,7 @@ def refused_last(done: subprocess.CompletedProcess) -> str:
     return done.stderr.strip().splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_the_page_is_rewritten_with_what_was_done_and_a_damaged_record_is_refused(fit, messy, tmp_path, monkeypatch):
     assert fit(messy, "--columns", "1,2", "--impute", "drop-rows").returncode == 0
     run = tmp_path / "run"

@@ -164,6 +164,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     assert not list(Path().glob("results/**/rows.csv"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine", "address"), [("dask", "tcp://127.0.0.1:1"), ("dask", "nonsense://"), ("ray", "127.0.0.1:1")]
 )
@@ -180,6 +181,7 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(
 # ---- list, rows, merge, pages --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_list_has_every_study_and_what_is_finished(
     results: Path, noumena: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

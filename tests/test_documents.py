@@ -23,7 +23,17 @@ def test_the_readmes_program_prints_what_the_readme_shows(tmp_path):
     assert done.stdout == shown
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
+LONG = ("hugging_face.py", "lightning_callback.py")
+"""Examples that import other large packages."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.slow] if path.name in LONG else [], id=path.name)
+        for path in sorted((ROOT / "examples").glob("*.py"))
+    ],
+)
 def test_an_example_runs_and_says_something(path):
     done = run(path)
     assert done.returncode == 0, done.stderr
@@ -68,15 +78,16 @@ def test_a_document_quotes_what_the_rows_say(name):
     from noumena.studies.documents import refreshed
 
     text = (ROOT / name).read_text()
-    assert refreshed(text, ROOT / "results") == text
+    spoiled = text.replace("| **all** | ", "| **all** | 7", 1) if "**all**" in text else _without_a_line(text)
+    assert spoiled != text
+    assert refreshed(spoiled, ROOT / "results") == text
 
 
-def test_a_spoiled_table_is_written_anew():
-    from noumena.studies.documents import refreshed
-
-    spoiled = re.sub(r"\| \*\*all\*\* \| \d+", "| **all** | 7", README)
-    assert spoiled != README
-    assert refreshed(spoiled, ROOT / "results") == README
+def _without_a_line(text):
+    """The page without the second line of its first quoted table."""
+    before, mark, table = text.partition("rows.csv`\n\n```text\n")
+    first, _, rest = table.split("\n", 2)
+    return f"{before}{mark}{first}\n{rest}"
 
 
 def test_every_study_with_rows_is_quoted():

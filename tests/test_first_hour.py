@@ -102,6 +102,7 @@ def hour(tmp_path_factory) -> dict[str, tuple[int, str]]:
     return walk(tmp_path_factory.mktemp("hour"), Path(sys.executable).parent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "shown"), steps(), ids=[command for command, _ in steps()])
 def test_a_command_of_the_hour_prints_what_the_page_shows(hour, command, shown):
     assert wrong(shown, *hour[command]) == ""

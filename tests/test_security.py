@@ -478,10 +478,12 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_nothing_reaches_for_the_network_or_unpickles_at_import_or_at_work(both: list[dict[str, Any]]) -> None:
     assert both[0]["reached"] == []
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_bytes_in_every_process(both: list[dict[str, Any]]) -> None:
     one, two = (found["files"] for found in both)
     assert {"run/weights.safetensors", "run/report.html", "ica.npy", "audited/audit.json"} <= set(one)
@@ -557,6 +559,7 @@ print(most - before, rows * 16 * 8)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_ica_of_a_mapped_file_takes_less_memory_than_half_of_the_file(tmp_path: Path) -> None:
     call = [sys.executable, "-W", "ignore", "-c", CEILING]

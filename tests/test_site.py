@@ -134,6 +134,7 @@ def test_a_broken_link_and_a_broken_anchor_are_seen(tmp_path):
     assert broken_links(page) == ["none.md", "b.md#none"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", RUN, ids=short)
 def test_every_page_of_rooms_runs_and_prints_what_it_says(path, printed):
     blocks = blocks_of(path)

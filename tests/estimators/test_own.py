@@ -62,6 +62,7 @@ def same(first: list[Tensor], second: list[Tensor], tolerance: float = 0.0) -> b
 # ---- what is learned -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_penalised_module_of_ones_own_recovers_a_structure_and_is_certified() -> None:
     S = nm.Structure([[1, 0], [1, 0], [1, 0], [1, 1], [0, 1], [0, 1], [0, 1]])
     world = nm.worlds.structured(S, seed=0)

@@ -29,6 +29,7 @@ faults = _faults()
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and limits the size of files")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", faults.FAULTS)
 @pytest.mark.filterwarnings("ignore")
 def test_nothing_is_lost_by(name: str) -> None:

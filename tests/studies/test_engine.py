@@ -266,8 +266,9 @@ def test_a_runner_that_is_killed_at_random_times_loses_and_doubles_nothing(toy, 
 
 
 STOPPED = """
-    import sys, toy_cells
+    import signal, sys, toy_cells
     from noumena.studies.study import Study
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs do not hear it
     toy_cells.cells = lambda: [{"kind": "asks", "d": d, "seed": seed} for d in range(10) for seed in range(20)]
     study = Study(toy_cells, sys.argv[1])
     try:
@@ -277,7 +278,7 @@ STOPPED = """
 """
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_ctrl_c_keeps_what_is_finished(toy, tmp_path, workers):
     asked = [sys.executable, "-c", textwrap.dedent(STOPPED), str(tmp_path), str(workers)]
     with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True, start_new_session=True) as run:
@@ -338,6 +339,7 @@ def expected(toy: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return values(study.run())
 
 
+@pytest.mark.slow
 def test_two_processes_complete_with_the_same_rows_when_one_is_killed(toy, tmp_path, monkeypatch):
     rows = expected(toy, tmp_path, monkeypatch)
     study = with_cells(toy, tmp_path, grid(toy), monkeypatch)
@@ -346,6 +348,7 @@ def test_two_processes_complete_with_the_same_rows_when_one_is_killed(toy, tmp_p
     assert len(rows) == 13 * 2 + 1
 
 
+@pytest.mark.slow
 def test_two_processes_record_cells_that_hang_and_die_and_complete_the_rest(toy, tmp_path, monkeypatch):
     cells = [*of("fine", seeds=4), *of("dies", "hangs"), *of("fine", d=2, seeds=4)]
     study = with_cells(toy, tmp_path, cells, monkeypatch).run(workers=2, limits=Limits(seconds=3))
@@ -358,6 +361,7 @@ def test_two_processes_record_cells_that_hang_and_die_and_complete_the_rest(toy,
     assert study.state().finished == 8
 
 
+@pytest.mark.slow
 def test_workers_share_out_the_devices(toy, tmp_path, monkeypatch):
     study = with_cells(toy, tmp_path, of("asks", seeds=12), monkeypatch)
     study.run(workers=2, devices=("first", "second"))
@@ -368,6 +372,7 @@ def test_workers_share_out_the_devices(toy, tmp_path, monkeypatch):
     assert {row["device"] for row in study.store.rows()} == {"third"}
 
 
+@pytest.mark.slow
 def test_workers_that_cannot_begin_are_an_error_and_no_endless_loop(toy, monkeypatch):
     broken = type("BrokenProcessPool", (RuntimeError,), {})
     tries = []
@@ -383,6 +388,7 @@ def test_workers_that_cannot_begin_are_an_error_and_no_endless_loop(toy, monkeyp
     assert len(tries) == engine.FRUITLESS + 1
 
 
+@pytest.mark.slow
 def test_a_dask_cluster_completes_with_the_same_rows_when_a_worker_is_killed(toy, dask_address, tmp_path, monkeypatch):
     rows = expected(toy, tmp_path, monkeypatch)
     study = with_cells(toy, tmp_path, grid(toy), monkeypatch)
@@ -390,6 +396,7 @@ def test_a_dask_cluster_completes_with_the_same_rows_when_a_worker_is_killed(toy
     assert values(study) == rows
 
 
+@pytest.mark.slow
 def test_a_ray_cluster_of_our_own_completes_with_the_same_rows_when_a_worker_is_killed(toy, tmp_path, monkeypatch):
     pytest.importorskip("ray")
     rows = expected(toy, tmp_path, monkeypatch)

@@ -301,6 +301,7 @@ def test_a_figure_of_balls_has_one_point_for_every_ball():
 # ---- miniatures --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", [study for study in RUN if study is not table8], ids=named)
 def test_a_miniature_runs_and_is_compared(study):
     cells = study.tiny()

@@ -149,7 +149,7 @@ def perform(task: Task, conditions: Conditions) -> list[Record]:
 def _interrupts() -> Iterator[list[int]]:
     """Notes a Ctrl-C in the meantime, whoever else takes it."""
     seen: list[int] = []
-    if current_thread() is not main_thread():
+    if current_thread() is not main_thread() or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         yield seen
         return
 
