@@ -29,6 +29,7 @@ test-all: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt "ray>=2.40"
 	$(BIN)/python -m pip check
 	$(BIN)/python -m pytest --cov --cov-report=term-missing:skip-covered
 

@@ -23,8 +23,8 @@ def test_the_readmes_program_prints_what_the_readme_shows(tmp_path):
     assert done.stdout == shown
 
 
-LONG = ("hugging_face.py", "lightning_callback.py")
-"""Examples that import other large packages."""
+LONG = ("hugging_face.py", "lightning_callback.py", "many_seeds.py", "own_autoencoder.py", "slots.py")
+"""Examples of ten seconds and more."""
 
 
 @pytest.mark.parametrize(

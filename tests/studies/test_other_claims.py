@@ -82,6 +82,7 @@ def test_the_budget_covers_what_the_committed_cells_took(name: str) -> None:
     assert minutes <= STUDIES[name].BUDGET <= 1.3 * minutes + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_tiny_cells_are_plain_complete_and_pass_through_comparison_and_claims(name: str) -> None:
     study = STUDIES[name]
