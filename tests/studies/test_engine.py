@@ -213,7 +213,8 @@ def test_a_study_without_a_miniature_says_so(toy, tmp_path):
 def test_nothing_to_do_starts_no_cluster(toy, tmp_path, monkeypatch):
     Study(toy, tmp_path).run()
     monkeypatch.setattr(engine, "_dask", lambda *_: pytest.fail("a cluster was started"))
-    Study(toy, tmp_path).run("dask")
+    again = Study(toy, tmp_path).run("dask")
+    assert again.state().finished == again.state().cells
 
 
 # ---- the runner is stopped -----------------------------------------------------------------------------------------
