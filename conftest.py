@@ -4,6 +4,7 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import pytest
 import torch
 from beartype import BeartypeConf, beartype
 from jaxtyping import install_import_hook
@@ -13,3 +14,9 @@ typechecked = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int is wel
 install_import_hook("noumena", f"{__name__}.typechecked")
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _the_same_numbers_in_every_order() -> None:
+    """What a test draws from torch's global stream does not depend on the tests before it."""
+    torch.manual_seed(0)

@@ -3,75 +3,34 @@
 Run: ``python benchmarks/faults.py [--tries 20] [--out results/benchmarks/faults.txt]``.
 A try survives when what was on the disk before is still read, or what came after it is, whole; or when it is refused in
 one sentence and nothing else was lost. It is lost when a file can no longer be read that could be before, or when other
-numbers come out of it than were put in. Faults of studies (killed runners and workers, torn journals, two settlers) are
-in ``benchmarks/engine.py`` and in the tests of the store.
+numbers come out of it than were put in. Killed runners and workers of whole studies are in ``benchmarks/engine.py``.
 """
 
 import argparse
+import itertools
 import os
 import random
-import resource
 import signal
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import faults_of_studies
 import numpy as np
 import torch
+from children import Counts, cut, ended, full_disk, in_a_child, killed
 
 import noumena as nm
 from noumena.checks import InputError
 from noumena.estimators.checkpoint import Checkpoint
 
 X = np.random.default_rng(0).normal(size=(60, 3))
-Counts = tuple[int, int]
-"""Tries, and how many survived."""
 
 
 def fitted(seed: int, **more: Any) -> Any:
     return nm.VAE(2, training=nm.Training(steps=3, **more), n_models=1, random_state=seed).fit(X)
-
-
-def in_a_child(task: Any) -> int:
-    """Start a task in a child process, which ends with 0, or 3 for an error that was raised."""
-    child = os.fork()
-    if child:
-        return child
-    code = 3
-    try:
-        task()
-        code = 0
-    finally:
-        os._exit(code)
-
-
-def ended(child: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def killed(task: Any, seconds: float) -> None:
-    """Run a task for ever in a child process and kill it after so long."""
-
-    def forever() -> None:
-        while True:
-            task()
-
-    child = in_a_child(forever)
-    time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)
-    ended(child)
-
-
-def full_disk(task: Any, size: int) -> int:
-    """Run a task in a child process whose files may not grow beyond a size, as on a disk that is full."""
-
-    def run() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-        task()
-
-    return ended(in_a_child(run))
 
 
 def read_as(folder: Path, models: list[Any]) -> bool:
@@ -87,13 +46,14 @@ def read_as(folder: Path, models: list[Any]) -> bool:
 
 
 def kill_while_saving(folder: Path, tries: int) -> Counts:
-    """A run that is saved again and again is killed; it is still there, as it was or as it became."""
-    model = fitted(0)
-    nm.save(model, folder / "run")
+    """Two models are saved as one run in turn, and the writer is killed; the run is one of the two, whole."""
+    models = [fitted(0), fitted(1)]
+    nm.save(models[0], folder / "run")
     survived = 0
     for k in range(tries):
-        killed(lambda: nm.save(model, folder / "run"), random.Random(k).uniform(0.005, 0.06))
-        survived += read_as(folder / "run", [model])
+        turns = itertools.cycle(models)
+        killed(lambda turns=turns: nm.save(next(turns), folder / "run"), random.Random(k).uniform(0.005, 0.06))
+        survived += read_as(folder / "run", models)
     return tries, survived
 
 
@@ -216,28 +176,24 @@ def _damaged(folder: Path, tries: int, name: str, change: Any) -> Counts:
     return tries, survived
 
 
-def _cut(whole: bytes, rng: random.Random) -> bytes:
-    return whole[: rng.randrange(len(whole))]
-
-
 def _overwritten(whole: bytes, rng: random.Random) -> bytes:
     at = rng.randrange(min(len(whole), 200))
     return whole[:at] + rng.randbytes(8) + whole[at + 8 :]
 
 
 def two_writers(folder: Path, tries: int) -> Counts:
-    """Two processes save the same run at once; neither fails, and it can be read."""
-    model = fitted(0)
+    """Two processes save two models as the same run at once; neither fails, and one of the two can be read."""
+    models = [fitted(0), fitted(1)]
     survived = 0
     for k in range(tries):
         path = folder / f"{k}"
 
-        def often(path: Path = path) -> None:
+        def often(model: Any, path: Path = path) -> None:
             for _ in range(5):
                 nm.save(model, path)
 
-        codes = [ended(child) for child in [in_a_child(often), in_a_child(often)]]
-        survived += codes == [0, 0] and read_as(path, [model])
+        codes = [ended(child) for child in [in_a_child(partial(often, model)) for model in models]]
+        survived += codes == [0, 0] and read_as(path, models)
     return tries, survived
 
 
@@ -263,12 +219,13 @@ FAULTS: dict[str, Any] = {
     "full disk while a run is saved": full_disk_while_saving,
     "full disk while a checkpoint is written": full_disk_while_checkpointing,
     "a folder that cannot be written to": no_writing,
-    "truncated weights": lambda folder, tries: _damaged(folder, tries, "weights.safetensors", _cut),
+    "truncated weights": lambda folder, tries: _damaged(folder, tries, "weights.safetensors", cut),
     "overwritten head of weights": lambda folder, tries: _damaged(folder, tries, "weights.safetensors", _overwritten),
-    "truncated config.json": lambda folder, tries: _damaged(folder, tries, "config.json", _cut),
-    "truncated history.csv": lambda folder, tries: _damaged(folder, tries, "history.csv", _cut),
+    "truncated config.json": lambda folder, tries: _damaged(folder, tries, "config.json", cut),
+    "truncated history.csv": lambda folder, tries: _damaged(folder, tries, "history.csv", cut),
     "two writers of one run": two_writers,
     "a clock that jumps": clock_jumps,
+    **faults_of_studies.FAULTS,
 }
 
 

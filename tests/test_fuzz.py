@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import fuzz
 import numpy as np
 import pytest
 
@@ -21,19 +20,6 @@ from noumena.structure import Structure
 
 S = Structure([[1, 1, 0], [0, 1, 1]])
 
-
-def _fuzz() -> ModuleType:
-    path = Path(__file__).parents[1] / "benchmarks" / "fuzz.py"
-    spec = importlib.util.spec_from_file_location("fuzz", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["fuzz"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-fuzz = _fuzz()
 QUICK = {"query": 3000, "structure": 400, "csv": 200, "tsv": 100, "npy": 200, "npz": 100, "labels": 200, "archive": 100}
 
 

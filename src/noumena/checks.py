@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+AT_ONCE = 2**20
+"""Entries of a table on disk that are looked at together."""
+
 
 class InputError(ValueError):
     """Something the user gave cannot be used; the message is one sentence about what must hold."""
@@ -106,6 +109,27 @@ def table(x: Any, name: str = "x", *, min_rows: int = 1, varying: bool = False) 
     return array
 
 
+def mapped(x: np.ndarray, name: str = "x", *, min_rows: int = 1, varying: bool = False) -> np.ndarray:
+    """What ``table`` asks for, of floats on disk: looked at a stretch of rows at a time, and given back as they are.
+
+    >>> mapped(np.array([[1.0, 2.0], [3.0, 2.0]]), varying=True)
+    Traceback (most recent call last):
+        ...
+    noumena.checks.InputError: x must vary in every column. Got constant columns 1.
+    """
+    step = max(1, AT_ONCE // max(1, x.shape[1]))
+    low = high = table(x[:1], name)[0]
+    require(len(x) >= min_rows, f"{name} must have at least {min_rows} rows.", f"{len(x)} sample(s)")
+    for start in range(0, len(x), step):
+        part = _numeric(x[start : start + step], name)
+        _finite(part, name, first=start, among=f" in rows {start} to {start + len(part) - 1}")
+        low, high = np.minimum(low, part.min(axis=0)), np.maximum(high, part.max(axis=0))
+    if varying:
+        constant = np.flatnonzero(low == high)
+        require(constant.size == 0, f"{name} must vary in every column.", f"constant columns {few(constant)}")
+    return x
+
+
 def _numeric(x: Any, name: str) -> np.ndarray:
     try:
         array = np.asarray(x)
@@ -126,13 +150,14 @@ def _numeric(x: Any, name: str) -> np.ndarray:
     return array if array.dtype == np.float32 else array.astype(np.float64, copy=not array.flags.writeable)
 
 
-def _finite(array: np.ndarray, name: str) -> None:
+def _finite(array: np.ndarray, name: str, *, first: int = 0, among: str = "") -> None:
     bad = ~np.isfinite(array)
     if bad.any():
         row, column = np.argwhere(bad)[0]
         nan, inf = int(np.isnan(array).sum()), int(np.isinf(array).sum())
         raise InputError(
-            f"{name} must be finite. Got {nan} NaN and {inf} inf entries, the first at row {row}, column {column}."
+            f"{name} must be finite. Got {nan} NaN and {inf} inf entries{among}, the first at row {first + row}, "
+            f"column {column}."
         )
 
 

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
-from types import ModuleType
 
+import children
 import numpy as np
 import pytest
 
+import faults
 from noumena.checks import InputError
 from noumena.estimators.checkpoint import Checkpoint
 
-
-def _faults() -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / "faults.py"
-    spec = importlib.util.spec_from_file_location("faults_of_runs", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["faults_of_runs"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-faults = _faults()
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and limits the size of files")
 
 
@@ -37,9 +24,9 @@ def test_nothing_is_lost_by(name: str) -> None:
 
 
 def test_a_child_that_raises_is_told_from_one_that_does_not() -> None:
-    assert faults.ended(faults.in_a_child(lambda: None)) == 0
-    assert faults.full_disk(lambda: Path("/dev/null").write_text("much"), 10) == 0
-    assert faults.full_disk(lambda: Path("/tmp").joinpath("missing", "x").write_text(""), 10) == 3
+    assert children.ended(children.in_a_child(lambda: None)) == 0
+    assert children.full_disk(lambda: Path("/dev/null").write_text("much"), 10) == 0
+    assert children.full_disk(lambda: Path("/tmp").joinpath("missing", "x").write_text(""), 10) == 3
 
 
 def test_a_run_of_other_numbers_is_not_taken_for_the_same(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from noumena.checks import InputError, require
 CHECKPOINT = "checkpoint.safetensors"
 
 
-def claim(out: Path, *, force: bool, resume: bool = False, trains: bool = True) -> None:
-    """Make sure that ``out`` can be written to and that nothing in it is lost unasked; what trains starts over."""
+def free(out: Path, *, force: bool, resume: bool = False, trains: bool = True) -> None:
+    """Refuse a folder in which something would be lost unasked."""
     require(not out.exists() or out.is_dir(), "--out must name a folder.", f"the file {out}")
     occupied = out.is_dir() and any(out.iterdir())
     interrupted = trains and (out / CHECKPOINT).exists()
@@ -25,6 +25,13 @@ def claim(out: Path, *, force: bool, resume: bool = False, trains: bool = True) 
         "; use --resume to continue it, or --force to start over" if interrupted else "; use --force to write into it"
     )
     require(force or not occupied, "--out must be a new or empty folder.", f"{out}, which is not{hint}")
+
+
+def claim(out: Path, *, force: bool, resume: bool = False, trains: bool = True) -> None:
+    """Make sure that ``out`` can be written to and that nothing in it is lost unasked; what trains starts over."""
+    free(out, force=force, resume=resume, trains=trains)
+    if resume:
+        return
     try:
         out.mkdir(parents=True, exist_ok=True)
         probe = out / ".writable"

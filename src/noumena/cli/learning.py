@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noumena.checks import InputError, count, number, one_of, require
-from noumena.cli.folders import CHECKPOINT, claim, write_json
+from noumena.cli.folders import CHECKPOINT, claim, free, write_json
 from noumena.cli.verbs import Device, Force, Json, Seed, print_table, say
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def fit(
     count(latents, "--latents")
     count(seed, "--seed", minimum=0)
     number(sparsity, "--sparsity", minimum=0)
+    free(out, force=force, resume=resume)
     treated = {"columns": columns, "drop": drop, "impute": impute, "drop_constant": drop_constant}
     given = _images(data, key, treated) if image else _table(data, key, treated, standardise=standardise)
     claim(out, force=force, resume=resume)
@@ -168,6 +169,8 @@ class _Given:
 
 def _table(data: Path, key: str | None, treated: dict[str, Any], *, standardise: bool) -> _Given:
     """A table as it was asked for; what was done to it is said at once, and kept."""
+    folder = data.is_dir() and data.suffix.lower() != ".zarr"
+    require(not folder, "Data must be a file, or a folder of pictures with --image.", f"the folder {data}")
     from noumena.worlds.columns import listed
     from noumena.worlds.tables import read_prepared
 

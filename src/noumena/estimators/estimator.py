@@ -18,6 +18,7 @@ import torch
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from noumena import checks, seeds
 from noumena.checks import InputError
@@ -26,12 +27,14 @@ from noumena.estimators.rows import (
     PIXEL,
     Bytes,
     Lazy,
+    Mapped,
     Rows,
     are_pictures,
     as_tensor,
     bytes_of,
     check_pictures,
     digest,
+    mapped_of,
     moments,
     stretches,
 )
@@ -96,7 +99,8 @@ class Estimator(Transformer):
 
     Observations may be a table of bytes, such as flat images, which stays in bytes on the device; where it is not
     standardised, networks see it in units of 255. They may also be pictures that are read or rendered when they are
-    asked for, such as a world of images.
+    asked for, such as a world of images. A table of floats that is a memory map (``np.load(path, mmap_mode="r")``)
+    stays on disk, and only the rows of a batch are ever held.
     """
 
     n_latents: int
@@ -130,6 +134,9 @@ class Estimator(Transformer):
             check_pictures(x)
             checks.require(not self.standardise, "Pictures must come with standardise=False.", "standardise=True")
             return x
+        mapped = mapped_of(x)
+        if mapped is not None:
+            return checks.mapped(mapped, "x", min_rows=2, varying=bool(self.standardise))
         stored = bytes_of(x)
         if stored is None or len(stored) < 2:
             return checks.table(x, "x", min_rows=2, varying=bool(self.standardise))
@@ -264,14 +271,14 @@ class Estimator(Transformer):
         data = digest(array, beside)
         fingerprint = self._fingerprint(data, training)
         kept, held = order[n_held_out:], order[:n_held_out] if n_held_out else order
-        if are_pictures(array) or (array.dtype == np.uint8 and beside is None):
+        if are_pictures(array) or (beside is None and (mapped_of(array) is not None or array.dtype == np.uint8)):
             mean, scale = self._units(array, kept)
             mean, scale = torch.as_tensor(mean, dtype=dtype), torch.as_tensor(scale, dtype=dtype)
             train_rows, held_out = (
                 _pixels(array, places, mean.to(device), scale.to(device)) for places in (kept, held)
             )
             return Rows(train_rows, held_out, fingerprint, data), mean, scale
-        x = torch.as_tensor(array, dtype=dtype)
+        x = as_tensor(array).to(dtype)
         mean = x[kept].mean(dim=0) if self.standardise else x.new_zeros(x.shape[1])
         spread = x[kept].std(dim=0, correction=0) if self.standardise else x.new_ones(x.shape[1])
         scale = torch.where(spread > 0, spread, torch.ones_like(spread))
@@ -282,12 +289,12 @@ class Estimator(Transformer):
         return Rows(standard[kept], standard[held], fingerprint, data), mean, scale
 
     def _units(self, array: Any, kept: Tensor) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and scale of bytes: their own, or zero and 255."""
+        """Mean and scale of rows that stay what they are: their own, or zero and a unit, 255 of bytes."""
         if self.standardise:
-            mean, spread = moments(array[kept.numpy()])
+            mean, spread = moments(array, kept.numpy())
             return mean, np.where(spread > 0, spread, 1.0)
         width = prod(array.shape) if are_pictures(array) else array.shape[1]
-        return np.zeros(width), np.full(width, PIXEL)
+        return np.zeros(width), np.full(width, PIXEL if mapped_of(array) is None else 1.0)
 
     def _model(self, seed: int, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         with seeds.global_torch(seed, "initial weights"):
@@ -322,6 +329,11 @@ class Estimator(Transformer):
         if stored is not None:
             self._compare_columns(x, stored, reset=False)
             return stored, self.models_[k]
+        mapped = mapped_of(x) if name == "x" else None
+        if mapped is not None:
+            self._compare_columns(x, checks.mapped(mapped, name), reset=False)
+            model = self.models_[k]
+            return mapped, deepcopy(model).double() if mapped.dtype == np.float64 else model
         if isinstance(x, Tensor):
             checks.require(x.ndim == 2, f"{name} must have two axes, (batch, dim).", f"shape {tuple(x.shape)}")
             rows = x if x.dtype == torch.float64 else x.float()
@@ -338,9 +350,11 @@ class Estimator(Transformer):
 
 
 def _pixels(array: Any, places: Tensor, mean: Tensor, scale: Tensor) -> Bytes | Lazy:
-    """Bytes at some places, beside ``mean``; pictures are left where they are."""
+    """Bytes at some places, beside ``mean``; pictures and rows on disk are left where they are."""
     if are_pictures(array):
         return Lazy(array, places.numpy(), mean, scale)
+    if mapped_of(array) is not None:
+        return Mapped(array, places.numpy(), mean, scale)
     return Bytes(torch.as_tensor(array[places.numpy()], device=mean.device), mean, scale)
 
 
@@ -357,6 +371,9 @@ def network(builder: Builder | None, role: str, inputs: int, outputs: int) -> nn
     """The network a builder makes, or the default MLP."""
     net = (MLP() if builder is None else builder)(inputs, outputs)
     checks.require(isinstance(net, nn.Module), f"The {role} builder must return a torch module.", repr(net))
+    mixed = [type(layer).__name__ for layer in net.modules() if isinstance(layer, _BatchNorm) and layer.training]
+    must = f"Layers of the {role} must treat rows one by one; use a LayerNorm or GroupNorm."
+    checks.require(not mixed, must, "".join(mixed[:1]))
     return net
 
 

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from copy import deepcopy
 from math import prod
 from typing import Any
@@ -29,6 +28,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from noumena import checks, seeds
+from noumena.derivatives.modes import settled
 from noumena.estimators.autoencoder import spread_of
 from noumena.estimators.estimator import Codec, Estimator
 from noumena.estimators.rows import Rows
@@ -335,19 +335,6 @@ def said(call: Callable[[], Any], must: str) -> Any:
     except (RuntimeError, TypeError, ValueError, AttributeError, LookupError, NotImplementedError) as error:
         words = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise checks.InputError(f"{must} Got the error: {words}.") from error
-
-
-@contextmanager
-def settled(module: nn.Module, *, wanted: bool = True) -> Iterator[None]:
-    """Evaluation mode for a block, where it is wanted; every layer's own mode comes back after."""
-    modes = [(layer, layer.training) for layer in module.modules()] if wanted else []
-    for layer, _ in modes:
-        layer.training = False
-    try:
-        yield
-    finally:
-        for layer, mode in modes:
-            layer.training = mode
 
 
 def _begin_anew(own: Pair) -> None:

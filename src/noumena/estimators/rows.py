@@ -1,5 +1,5 @@
 """Rows: what a fit is shown. A table of numbers on the device; bytes there, made numbers as they are asked for; or
-pictures that are read or rendered when a batch is due.
+pictures that are read or rendered, or rows of a table on disk that are read, when a batch is due.
 
 A byte a pixel instead of four is what lets a data set of images stay on a GPU. Whatever they are, rows come out
 standardised, ``(x − mean) / scale``, by whole numbers, slices or tables of whole numbers.
@@ -23,6 +23,8 @@ AT_ONCE = 2**25
 """Numbers that are made of bytes, or sent through a network after a fit, at a time."""
 PIXEL = 255.0
 """The unit of bytes that are not standardised."""
+ON_DISK_AT_ONCE = 2**22
+"""Numbers of a table on disk that are read at a time, to take its moments and its fingerprint."""
 SIGNED_BY = 16
 """Pictures that stand for all in a fingerprint."""
 
@@ -111,8 +113,31 @@ class Lazy:
 
     def __getitem__(self, index: Any) -> Tensor:
         chosen = self.places[index.cpu().numpy() if isinstance(index, Tensor) else index]
-        found = as_tensor(self.source.pictures(chosen.ravel())).to(self.mean.device)
+        found = as_tensor(self._read(chosen.ravel())).to(self.mean.device)
         return (found.to(self.mean) - self.mean).div_(self.scale).unflatten(0, chosen.shape)
+
+    def _read(self, places: np.ndarray) -> Any:
+        return self.source.pictures(places)
+
+
+@dataclass(frozen=True)
+class Mapped(Lazy):
+    """Rows at ``places`` of a table of numbers that stays on disk.
+
+    >>> x = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    >>> Mapped(x, np.array([2, 0]), torch.zeros(2), torch.full((2,), 2.0))[:1]
+    tensor([[2.5000, 3.0000]])
+    """
+
+    source: Any  # not pictures, but an array
+
+    @property
+    def width(self) -> int:
+        """Numbers in a row."""
+        return self.source.shape[1]
+
+    def _read(self, places: np.ndarray) -> Any:
+        return np.asarray(self.source[places])
 
 
 def are_pictures(x: Any) -> bool:
@@ -137,6 +162,16 @@ def bytes_of(x: Any) -> np.ndarray | None:
     return np.ascontiguousarray(array) if min(array.strides) < 0 else array
 
 
+def mapped_of(x: Any) -> np.ndarray | None:
+    """The table of floats on disk that ``x`` is, a memory map of numpy's, or ``None`` where it is anything else.
+
+    >>> mapped_of(np.ones((2, 2))) is None
+    True
+    """
+    floats = isinstance(x, np.memmap) and x.dtype.name in ("float32", "float64") and x.dtype.isnative
+    return x if floats and x.ndim == 2 and x.size > 0 else None
+
+
 def as_tensor(found: Any) -> Tensor:
     """An array or tensor as a tensor; an array that runs backwards or may not be written to is copied, for torch
     refuses the one and warns of the other.
@@ -147,27 +182,29 @@ def as_tensor(found: Any) -> Tensor:
     return torch.as_tensor(np.require(found, requirements=["C", "W"]) if isinstance(found, np.ndarray) else found)
 
 
-def moments(x: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation (divisor n) of the columns of rows of bytes, a stretch of rows at a time.
+def moments(x: Any, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation (divisor n) of the columns of rows at some places, a stretch of them at a time.
 
-    >>> moments(np.array([[0, 7], [2, 7]], dtype=np.uint8))
+    >>> moments(np.array([[0, 7], [9, 9], [2, 7]], dtype=np.uint8), np.array([2, 0]))
     (array([1., 7.]), array([1., 0.]))
     """
-    total = squares = np.zeros(1)
-    for some in stretches(len(x), x.shape[1]):
-        part = x[some].astype(np.float64)
+    places = np.sort(places)  # a disk is read forwards
+    near = np.asarray(x[places[0]], dtype=np.float64)  # so that no digits are lost far from zero
+    total, squares = np.zeros_like(near), np.zeros_like(near)
+    for some in stretches(len(places), x.shape[1], ON_DISK_AT_ONCE):
+        part = x[places[some]] - near
         total, squares = total + part.sum(axis=0), squares + np.square(part).sum(axis=0)
-    mean = total / len(x)
-    return mean, np.sqrt(np.maximum(squares / len(x) - mean**2, 0))
+    mean = total / len(places)
+    return near + mean, np.sqrt(np.maximum(squares / len(places) - mean**2, 0))
 
 
-def stretches(count: int, width: int) -> Iterator[slice]:
-    """Rows that are dealt with at a time.
+def stretches(count: int, width: int, most: int = AT_ONCE) -> Iterator[slice]:
+    """Rows that are dealt with at a time, of ``most`` numbers together.
 
     >>> [some.stop for some in stretches(5000, 2**14)]
     [2048, 4096, 5000]
     """
-    step = max(1, AT_ONCE // width)
+    step = max(1, most // width)
     return (slice(start, min(start + step, count)) for start in range(0, count, step))
 
 
@@ -185,7 +222,11 @@ def digest(array: Any, beside: np.ndarray | None = None) -> str:
     (True, False)
     """
     found = hashlib.sha256(str(array.shape).encode())
-    found.update(signature(array) if are_pictures(array) else np.ascontiguousarray(array).data)
+    if are_pictures(array):
+        found.update(signature(array))
+    else:
+        for some in stretches(len(array), max(1, array.shape[1]), ON_DISK_AT_ONCE):
+            found.update(np.ascontiguousarray(array[some]).data)
     found.update(b"" if beside is None else np.ascontiguousarray(beside).data)
     return found.hexdigest()
 

@@ -8,8 +8,11 @@ must be handed to ``load`` again, for code is never loaded from a file.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,12 +61,21 @@ _KEPT = (
     Penalised,
 )
 ESTIMATORS = {c.__name__: c for c in _KEPT}
+_READ = ("weights.safetensors", "history.csv")
+"""Files that ``load`` reads beside ``config.json``, which knows what they must hold."""
 _OFFERED: list[Any] = [getattr(room, name) for room in (nets, penalties) for name in room.__all__]
 _PARTS: dict[str, Any] = {part.__name__: part for part in _OFFERED if hasattr(part, "__dataclass_fields__")}
 
 
 def save(model: Estimator, folder: str | Path) -> None:
-    """Write a fitted model into a folder, each file first under a temporary name."""
+    """Write a fitted model into a folder: all files under temporary names, which are changed when all are complete.
+
+    ``config.json`` comes last and knows what weights and curves must hold, so that files of two fits are never taken
+    for one.
+    """
+    kept = isinstance(model, _KEPT)
+    must = f"A model to save must be one of {', '.join(ESTIMATORS)}."
+    checks.require(kept, must, f"{type(model).__name__}, which joblib.dump keeps" if _fits(model) else repr(model))
     check_is_fitted(model)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -84,10 +96,15 @@ def save(model: Estimator, folder: str | Path) -> None:
     }
     tensors = {f"{k}.{n}": v.contiguous().cpu() for k, m in enumerate(model.models_) for n, v in m.state_dict().items()}
     tensors["points"] = torch.as_tensor(model.points_)
-    _atomically(folder / "weights.safetensors", lambda path: save_file(tensors, path))
-    _atomically(folder / "history.csv", lambda path: model.history_.frame().to_csv(path, index=False))
-    _atomically(folder / "structure.csv", model.structure_.to_csv)
-    _atomically(folder / "config.json", lambda path: path.write_text(json.dumps(config, indent=1)))
+    _together(
+        folder,
+        {
+            "weights.safetensors": lambda path: save_file(tensors, path),
+            "history.csv": lambda path: model.history_.frame().to_csv(path, index=False),
+            "structure.csv": model.structure_.to_csv,
+        },
+        config,
+    )
 
 
 def load(folder: str | Path, **parameters: Any) -> Estimator:
@@ -112,6 +129,10 @@ def _loaded(folder: Path, config: dict[str, Any], parameters: dict[str, Any]) ->
         tensors = load_file(folder / "weights.safetensors")
     except (OSError, SafetensorError) as error:
         raise InputError(f"A run must have complete weights. Got {folder / 'weights.safetensors'}.") from error
+    for name in _READ if "files" in config else ():  # runs of the first version have none
+        must = "A run must be complete, and its files of one fit."
+        same = _digest(folder / name) == config["files"][name]
+        checks.require(same, must, f"another {name} than {folder} was saved with")
     model.n_features_in_ = config["n_features_in"]
     if config["feature_names_in"] is not None:
         model.feature_names_in_ = np.array(config["feature_names_in"], dtype=object)  # type: ignore[attr-defined]
@@ -196,11 +217,44 @@ def _decode(name: str, value: Any) -> Any:
     return _PARTS[kind](**{k: _decode(k, v) for k, v in fields.items()})
 
 
-def _atomically(path: Path, write: Any) -> None:
-    """Write under a name that no other process has, then rename: a failure leaves the old file, and no piece."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+def _fits(model: Any) -> bool:
+    return hasattr(model, "fit") and hasattr(model, "get_params")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """No other process of this library changes names in the folder meanwhile; where files have no locks, it may."""
     try:
-        write(temporary)
-        temporary.replace(path)
+        import fcntl
+    except ImportError:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
     finally:
-        temporary.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _together(folder: Path, files: dict[str, Any], config: dict[str, Any]) -> None:
+    """Write files under names that no other process has, then rename them all: a failure leaves the old ones, and no
+    piece."""
+    part = f"{os.getpid()}.part"
+    names = [*files, "config.json"]
+    try:
+        for name, write in files.items():
+            write(folder / f"{name}.{part}")
+        digests = {name: _digest(folder / f"{name}.{part}") for name in _READ}
+        (folder / f"config.json.{part}").write_text(json.dumps({**config, "files": digests}, indent=1))
+        with _alone(folder):
+            for name in names:
+                (folder / f"{name}.{part}").replace(folder / name)
+    finally:
+        for name in names:
+            (folder / f"{name}.{part}").unlink(missing_ok=True)

@@ -33,7 +33,7 @@ from noumena.estimators.checkpoint import Checkpoint
 from noumena.estimators.descent import BoundedDescent, Descent, Pace, State
 from noumena.estimators.history import History
 from noumena.estimators.plan import Training
-from noumena.estimators.rows import Rows
+from noumena.estimators.rows import Mapped, Rows
 
 BLOCK = 32
 """Steps whose random draws are made together."""
@@ -301,7 +301,7 @@ class _Fit:
             warnings.warn(self._sentence(), ConvergenceWarning, stacklevel=5)
         never_read = ~np.isfinite(self.best_objective)
         self._keep(never_read & ~self.diverged)
-        most = HELD_OUT_MOST if isinstance(self.held_out, Tensor) else HELD_OUT_LOOK
+        most = HELD_OUT_MOST if isinstance(self.held_out, Tensor | Mapped) else HELD_OUT_LOOK
         terms = self._read(self.best, self.held_out[:most])
         if not self.history.steps:  # interrupted before the first look
             self.history.add(self.step, {**terms, "training loss": terms["objective"]})

@@ -132,8 +132,13 @@ def _fitted(model: Estimator, threshold: float | None) -> Read:
     structure = model.structure_of(model.best_, threshold=threshold)
     points = model.points_of(model.best_)
     error = model.terms_.get("reconstruction")  # a model of noise or of directions has none
-    r2 = None if error is None else 1 - float(error[model.best_]) / model.n_features_in_
-    explained = premises.explained(r2 if model.standardise else None)
+    if error is None:
+        explained = premises.explained(None, unknown=f"{type(model).__name__} has no reconstruction error")
+    elif not model.standardise:
+        unknown = "without standardise=True the reconstruction error has no variance of the data to be compared with"
+        explained = premises.explained(None, unknown=unknown)
+    else:
+        explained = premises.explained(1 - float(error[model.best_]) / model.n_features_in_)
     return _decoder(model.decoder_, points, structure, (explained, premises.found_twice(model)))
 
 

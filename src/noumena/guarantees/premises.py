@@ -75,10 +75,10 @@ def independent_points(points: Tensor) -> Hypothesis:
     return Hypothesis(INDEPENDENT, answer, sentence)
 
 
-def explained(r2: float | None) -> Hypothesis:
-    """Whether a fitted model reconstructs its data."""
+def explained(r2: float | None, *, unknown: str = "no reconstruction error is known for a bare decoder") -> Hypothesis:
+    """Whether a fitted model reconstructs its data; where nobody knows, why."""
     if r2 is None:
-        return Hypothesis(EXPLAINED, "unknown", "no reconstruction error is known for a bare decoder")
+        return Hypothesis(EXPLAINED, "unknown", unknown)
     answer = "supported" if r2 >= ENOUGH else "fails"
     return Hypothesis(EXPLAINED, answer, f"held-out R² of the reconstruction {r2:.3f} (wanted {ENOUGH})")
 

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 
 from noumena import checks
 from noumena.checks import InputError
+from noumena.derivatives.modes import settled
 from noumena.penalties import Penalty
 
 PACKAGES = ("lightning.pytorch", "pytorch_lightning")
@@ -154,7 +155,7 @@ def penalised(penalty: Penalty, decoder: Any, z: Any, progress: float = 1.0) -> 
     checks.require(table, "Latents must be a table, (batch, latent), of two rows or more.", given)
     owner = decoder if isinstance(decoder, nn.Module) else getattr(decoder, "__self__", None)
     weights = owner.parameters() if isinstance(owner, nn.Module) else ()
-    with _evaluated(owner), torch.autocast(z.device.type, enabled=False):
+    with settled(owner), torch.autocast(z.device.type, enabled=False):
         z = z.to(next((weight.dtype for weight in weights if weight.is_floating_point()), z.dtype))
         if not penalty.needs_scale:
             return penalty(_rows(decoder), z, progress)
@@ -185,19 +186,6 @@ def _units(centre: Tensor, spread: Tensor) -> nn.Linear:
     nn.Module.__init__(layer)
     layer.weight, layer.bias = torch.diag(spread), centre  # pyright: ignore[reportAttributeAccessIssue]
     return layer
-
-
-@contextmanager
-def _evaluated(owner: Any) -> Iterator[None]:
-    """Evaluation mode for a block; every layer's own mode comes back after."""
-    modes = [(layer, layer.training) for layer in owner.modules()] if isinstance(owner, nn.Module) else []
-    for layer, _ in modes:
-        layer.training = False
-    try:
-        yield
-    finally:
-        for layer, mode in modes:
-            layer.training = mode
 
 
 @contextmanager

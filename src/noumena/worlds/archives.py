@@ -26,6 +26,7 @@ import numpy as np
 
 from noumena import checks
 from noumena.checks import InputError
+from noumena.worlds.walks import walk
 
 LARGEST = 2**28
 """Bytes of an array made anew that are kept in memory; a larger one lies in the temporary directory."""
@@ -142,6 +143,7 @@ def hold(path: Path, names: tuple[str, ...]) -> None:
 def hold_hdf5(path: Path, names: tuple[str, ...]) -> None:
     """Refuse an HDF5 file without these arrays, or what is none."""
     h5py = _h5py()
+    walk(path)
     with reading(path, ".h5"), h5py.File(path, "r") as file:
         _require_names(path, tuple(file), names)
 

@@ -1,7 +1,8 @@
 """Readers: one for every format of users' tables, each giving the chosen columns as an array with their names.
 
 Nothing is unpickled and no code comes from a file: arrays of objects are refused, ``.zarr`` arrays must use codecs that
-are known to be harmless, and ``.h5`` data must lie in the file itself, not in another that it names.
+are known to be harmless, and ``.h5`` data must lie in the file itself, not in another that it names. An HDF5 file is
+first walked through by another process.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from noumena import checks
 from noumena.checks import InputError
 from noumena.worlds.columns import AT_ONCE, Choice, Names, dropping, label_of
+from noumena.worlds.walks import walk
 
 MISSING = ("", "na", "nan", "n/a", "null", "none")
 CODECS = {
@@ -101,6 +103,7 @@ def _one_of(names: list[str], key: str | None, file: str) -> str:
 
 def _h5(path: Path, asked: Asked) -> Table:
     h5py = _imported("h5py", ".h5", "data")
+    walk(path)
     with h5py.File(path, "r") as file:
         tables: dict[str, Any] = {}
         file.visititems(lambda name, item: tables.update({name: item}) if isinstance(item, h5py.Dataset) else None)
@@ -328,6 +331,7 @@ def _h5ad(path: Path, asked: Asked) -> Table:
 def open_h5ad(path: Path) -> Any:
     """The annotated matrix of an ``.h5ad`` file."""
     anndata = _imported("anndata", ".h5ad", "bio")
+    walk(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return anndata.read_h5ad(path)

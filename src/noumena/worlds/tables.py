@@ -16,6 +16,8 @@ from noumena.worlds.columns import Choice, Prepared, prepare
 from noumena.worlds.readers import READERS, Asked, Table
 
 ENDINGS = tuple(READERS)
+MAPPED_FROM = 2**28
+"""Bytes of a ``.npy`` file beyond which it is not read to memory to learn from."""
 
 
 def read_table(
@@ -41,8 +43,7 @@ def read_table(
         return table
     if not isinstance(table.x, np.memmap):
         return Table(_checked(table.x, file), table.names, table.left_out)
-    for start in range(0, len(table.x), 2**16):
-        _checked(table.x[start : start + 2**16], file, first=start)
+    _checked(table.x, file)
     return table
 
 
@@ -57,15 +58,22 @@ def read_prepared(
 ) -> Prepared:
     """Read a file to learn from: missing cells and constant columns are refused by name, or treated as asked for.
 
-    ``impute`` is ``mean``, ``median``, ``drop-rows`` or ``drop-columns``. ``Prepared.done`` says what was done.
+    ``impute`` is ``mean``, ``median``, ``drop-rows`` or ``drop-columns``. ``Prepared.done`` says what was done. A
+    ``.npy`` file of floats that is larger than ``MAPPED_FROM`` bytes, and needs no treatment, stays on disk.
     """
     file = Path(path).name
-    table = _read(Path(path), Asked(key, Choice(columns, drop), droppable=True))
-    numbers = table.x if table.x.dtype.kind == "f" and table.x.size else _checked(table.x, file)
+    table = _read(Path(path), Asked(key, Choice(columns, drop), mmap=_large(Path(path)), droppable=True))
+    floats = table.x.dtype in (np.float32, np.float64) and table.x.size > 0
+    numbers = table.x if floats else _checked(np.asarray(table.x), file)
     found = prepare(numbers, table.names, file=file, impute=impute, drop_constant=drop_constant)
     left = len(table.left_out)
     said = f"Left out {left} of {left + table.x.shape[1]} columns as asked: {checks.few(table.left_out)}."
     return Prepared(_checked(found.x, file), found.names, ((said,) if left else ()) + found.done)
+
+
+def _large(path: Path) -> bool:
+    """Whether a file is better left on disk."""
+    return path.is_file() and path.stat().st_size > MAPPED_FROM
 
 
 def _read(path: Path, asked: Asked) -> Table:
@@ -87,9 +95,9 @@ def _read(path: Path, asked: Asked) -> Table:
         raise InputError(f"{path.name} must be a complete {path.suffix} file of {content}. Got: {first}.") from error
 
 
-def _checked(x: np.ndarray, file: str, *, first: int = 0) -> np.ndarray:
-    """Finite numbers in two axes, of which ``x`` are those from row ``first`` on."""
+def _checked(x: np.ndarray, file: str) -> np.ndarray:
+    """Finite numbers in two axes; a memory map stays one."""
     try:
-        return checks.table(x, file if first == 0 else f"{file}, from row {first} on,")
+        return checks.mapped(x, file) if isinstance(x, np.memmap) else checks.table(x, file)
     except TypeError as error:
         raise InputError(str(error)) from error
