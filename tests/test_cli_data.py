@@ -178,3 +178,18 @@ def test_the_page_is_rewritten_with_what_was_done_and_a_damaged_record_is_refuse
     (run / "data.json").write_text('{"done": 3}')
     done = subprocess.run(again, capture_output=True, text=True)
     assert refused(done) == f"The data.json of a run must be complete JSON with a list 'done'. Got {run / 'data.json'}."
+
+
+def test_an_occupied_folder_is_refused_before_the_data_are_read(fit, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    done = fit(tmp_path / "no such file.csv")
+    assert done.returncode == 2
+    assert "--out must be a new or empty folder" in done.stderr
+
+
+def test_a_folder_of_pictures_without_image_names_the_option(fit, tmp_path):
+    (tmp_path / "pictures").mkdir()
+    done = fit(tmp_path / "pictures")
+    assert done.returncode == 2
+    assert "Data must be a file, or a folder of pictures with --image." in done.stderr

@@ -1,21 +1,17 @@
-"""Files of others are data: nothing in them is run or shown as markup, nothing leaves the machine, and the same input
-gives the same output in every process."""
+"""Files of others are data: nothing in them is run, nothing leaves the machine, and the same input gives the same
+output in every process."""
 
 from __future__ import annotations
 
 import ast
-import base64
-import hashlib
 import io
 import json
 import os
 import pickle
-import re
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +22,8 @@ import torch
 import noumena as nm
 from noumena.audits.labels import read_labels
 from noumena.checks import InputError
-from noumena.cli import main
 from noumena.cli.images import read_images
 from noumena.estimators.checkpoint import Checkpoint
-from noumena.report.study_pages import index_page, study_page
-from noumena.studies.claims import Claim, line
 from noumena.worlds import archives
 from noumena.worlds.annotated import read_annotated
 from noumena.worlds.folders import folder as picture_folder
@@ -38,7 +31,9 @@ from noumena.worlds.tables import read_table
 
 SOURCES = sorted((Path(nm.__file__).parent).rglob("*.py"))
 
+
 # ---- the source ----------------------------------------------------------------------------------------------------
+
 
 FORBIDDEN_MODULES = {
     "pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve", "yaml", "urllib", "http", "requests",
@@ -250,165 +245,8 @@ def test_a_run_names_its_parts_and_no_others(tmp_path: Path) -> None:
             nm.load(tmp_path / "run")
 
 
-# ---- hostile names on pages ----------------------------------------------------------------------------------------
-
-HOSTILE = (
-    "<img src=x onerror=alert(1)>",
-    "'\"><script>alert(2)<\\script>",
-    "--><svg onload=alert(3)>",
-    "{{ 7*7 }}{% raw %}",
-    "]]>&lt;b&gt;&#60;i>",
-    "javascript:alert(4)",
-)
-"""No slash, so that they can be names of files too."""
-
-
-class Elements(HTMLParser):
-    """The tags of a page, the text outside scripts, and what is inside them."""
-
-    def __init__(self, page: str):
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text, self.scripts, self.inside = "", [], False
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        self.inside = tag == "script"
-        if self.inside:
-            self.scripts.append([dict(attrs).get("type"), ""])
-
-    def handle_endtag(self, tag: str) -> None:
-        self.inside = False
-
-    def handle_data(self, data: str) -> None:
-        if self.inside:
-            self.scripts[-1][1] += data
-        else:
-            self.text += data
-
-
-def harmful(page: str) -> list[str]:
-    """What a page would run or fetch besides the script that its policy names."""
-    read = Elements(page)
-    policy = "".join(attrs.get("content") or "" for tag, attrs in read.tags if tag == "meta")
-    found = [f"{tag} {name}" for tag, attrs in read.tags for name in attrs if name.startswith("on")]
-    for tag, attrs in read.tags:
-        for name in ("src", "href", "action", "xlink:href", "data", "formaction"):
-            value = (attrs.get(name) or "").strip().lower()
-            inner = (
-                value == "data:,"
-                or value.startswith(("#", "data:image/", "data:text/csv"))
-                or re.fullmatch(r"(?!//)[\w./-]*", value)
-            )
-            found += [] if inner else [f"{tag} {name}={value[:40]}"]
-    found += [tag for tag, _ in read.tags if tag in ("iframe", "object", "embed", "base", "form")]
-    for kind, content in read.scripts:
-        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-        if kind != "application/json" and f"'sha256-{digest}'" not in policy:
-            found.append(f"script {content[:40]}")
-        if kind == "application/json":
-            json.loads(content)
-    return found + ([] if "default-src 'none'" in policy else ["no policy"])
-
-
-@pytest.mark.parametrize(
-    "planted",
-    ["<img src=x onerror=alert(1)>", "<script>alert(1)</script>", "<a href='javascript:alert(1)'>", "<svg onload=a()>",
-     "<img src=https://example.org/a.png>", "<iframe>", "<base href=x>", "<link href=//example.org>"],
-)  # fmt: skip
-def test_a_planted_harm_is_found(planted: str) -> None:
-    policy = """<meta http-equiv="Content-Security-Policy" content="default-src 'none'">"""
-    assert harmful(f"{policy}<p>{planted}</p>") != []
-    assert harmful(f"{policy}<p>{planted.replace('<', '&lt;')}</p>") == []
-    assert harmful("<p>no policy</p>") == ["no policy"]
-
-
-def shown(page: str, names: tuple[str, ...] = HOSTILE) -> None:
-    """A page harms nobody and has every name as its plain text, or as data for its script."""
-    assert harmful(page) == []
-    read = Elements(page)
-    data = [json.loads(content) for kind, content in read.scripts if kind == "application/json"]
-    words = re.sub(r"\s+", " ", read.text) + json.dumps(data, ensure_ascii=False)
-    for name in names:
-        assert name in words or json.dumps(name, ensure_ascii=False)[1:-1] in words, name
-
-
-@pytest.fixture
-def noumena(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., None]:
-    def run(*arguments: Any) -> None:
-        monkeypatch.setattr(sys, "argv", ["noumena", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        assert (left.value.code or 0) == 0, capsys.readouterr().err
-
-    return run
-
-
-def _table(path: Path, x: np.ndarray, names: tuple[str, ...] = HOSTILE, **annotations: list[str]) -> Path:
-    import pandas as pd
-
-    pd.DataFrame(x, columns=pd.Index(names)).assign(**annotations).to_csv(path, index=False)
-    return path
-
-
-X = np.random.default_rng(0).laplace(size=(120, 6)) @ np.random.default_rng(1).normal(size=(6, 6))
-Z = np.random.default_rng(2).laplace(size=(120, 6))
-
-
-def test_hostile_columns_are_words_on_the_page_of_a_run(tmp_path: Path, noumena: Callable[..., None]) -> None:
-    data = _table(tmp_path / f"{HOSTILE[0]}.csv", X)
-    out = tmp_path / "out"
-    noumena("fit", data, "--out", out, "--latents", 2, "--models", 2, "--steps", 3)
-    shown((out / "report.html").read_text())
-    noumena("report", out)
-    shown((out / "report.html").read_text())
-
-
-def test_hostile_structures_and_queries_are_words_on_their_page(tmp_path: Path, noumena: Callable[..., None]) -> None:
-    support = np.eye(6, dtype=bool) | np.eye(6, k=1, dtype=bool)
-    latent = [f"{name} latent" for name in HOSTILE]
-    nm.Structure(support, observed=HOSTILE, latent=latent).to_csv(tmp_path / "s.csv")
-    noumena("certify", tmp_path / "s.csv", "--query", f"{HOSTILE[0]} | {HOSTILE[5]}", "--out", tmp_path / "out")
-    shown((tmp_path / "out" / "report.html").read_text(), (*HOSTILE, *latent, f"{HOSTILE[0]} | {HOSTILE[5]}"))
-
-
-def test_hostile_names_of_files_are_words_on_the_page_of_an_audit(tmp_path: Path, noumena: Callable[..., None]) -> None:
-    files = [tmp_path / f"{name}.npy" for name in HOSTILE[:3]]
-    for k, file in enumerate(files):
-        np.save(file, np.roll(X, k, axis=1))
-    noumena("audit", *files, "--no-ica", "--folds", 2, "--out", tmp_path / "out")
-    shown((tmp_path / "out" / "report.html").read_text(), HOSTILE[:3])
-
-
-def test_hostile_factors_are_words_on_the_page_of_scores(tmp_path: Path, noumena: Callable[..., None]) -> None:
-    true, learned = _table(tmp_path / "z.csv", Z), _table(tmp_path / "z_hat.csv", Z @ X[:6])
-    noumena("score", true, learned, "--metrics", "mcc,dci", "--shuffles", 2, "--out", tmp_path / "out")
-    page = (tmp_path / "out" / "report.html").read_text()
-    assert harmful(page) == []
-
-
-def test_hostile_plates_and_treatments_are_words_on_their_page(tmp_path: Path, noumena: Callable[..., None]) -> None:
-    plate, drug = [HOSTILE[k % 3] for k in range(120)], [HOSTILE[3 + k // 3 % 2] for k in range(120)]
-    names = tuple(f"{name}." for name in HOSTILE)
-    data = _table(tmp_path / f"{HOSTILE[2]}.csv", X, names, **{HOSTILE[0]: plate, HOSTILE[1]: drug})
-    asked = ["--batch", HOSTILE[0], "--label", HOSTILE[1], "--folds", 3, "--rotations", 1, "--leaf", 5]
-    noumena("deconfound", data, *asked, "--out", tmp_path / "out")
-    shown((tmp_path / "out" / "report.html").read_text(), (HOSTILE[2], HOSTILE[3], HOSTILE[4]))
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_rows_of_studies_are_words_on_their_pages(name: str) -> None:
-    claim = Claim(name, name, 0.8, (0.9,), 0.02, baseline=(name, 0.5))
-    other = Claim(f"{name}, other", name, 0.8, (0.9,), 0.02, not_comparable=name)
-    about: dict[str, Any] = {"name": name, "title": name, "caption": name, "text": name, "facts": {"hardware": name}}
-    shown(study_page(claims=[line(claim), line(other)], figures=[], **about), (name,))
-    counts = {"better": 1, "reproduced": 0, "worse": 0, "not comparable": 0, "not run": 0}
-    row = {"name": name, "paper": name, "title": name, "counts": counts, "done": 1, "cells": 2, "page": "a.html"}
-    shown(index_page([row]), (name,))
-
-
 # ---- the network, and other processes ------------------------------------------------------------------------------
+
 
 EVERYTHING = """
 import hashlib, json, os, pkgutil, sys, importlib
@@ -489,82 +327,3 @@ def test_a_seed_gives_the_same_bytes_in_every_process(both: list[dict[str, Any]]
     assert {"run/weights.safetensors", "run/report.html", "ica.npy", "audited/audit.json"} <= set(one)
     assert set(one) == set(two)
     assert [name for name in one if one[name] != two[name]] == []
-
-
-# ---- types of numbers, and memory ----------------------------------------------------------------------------------
-
-WHOLE = np.random.default_rng(3).integers(0, 2, size=(200, 3)) @ np.array([[1, 0, 1], [0, 1, 1], [0, 0, 1]])
-TYPES = ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", ">f8", ">i4", "S8", "U8", "O")
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-def test_every_type_of_number_gives_what_doubles_give(dtype: str) -> None:
-    given = WHOLE.astype(dtype)
-    exact = nm.ICA(2, random_state=0).fit(WHOLE.astype(float))
-    tolerance = 1e-4 if dtype == "f4" else 1e-9
-    found = nm.ICA(2, random_state=0).fit(given)
-    np.testing.assert_allclose(found.transform(given), exact.transform(WHOLE.astype(float)), atol=tolerance)
-    scores = [nm.metrics.mcc(WHOLE.astype(float), z).score for z in (given, WHOLE.astype(float))]
-    assert scores[0] == pytest.approx(scores[1], abs=tolerance)
-
-
-@pytest.mark.parametrize("dtype", ["?", "f4", "i8", "S3"])
-def test_an_estimator_of_networks_takes_every_type_of_number(dtype: str) -> None:
-    given = (WHOLE > 0).astype(int).astype(dtype)
-    settings: dict[str, Any] = {"training": nm.Training(steps=3), "n_models": 1, "random_state": 0}
-    exact = nm.VAE(2, **settings).fit((WHOLE > 0).astype(float))
-    found = nm.VAE(2, **settings).fit(given)
-    np.testing.assert_allclose(found.transform(given), exact.transform((WHOLE > 0).astype(float)), atol=1e-4)
-
-
-@pytest.mark.parametrize("dtype", ["c16", "M8[s]", "m8[s]", "V3"])
-def test_other_types_are_one_sentence(dtype: str) -> None:
-    given = np.zeros((20, 3), dtype)
-    with pytest.raises(InputError, match=r"^[A-Z]?\w.* Got dtype [^\n]*\.$"):
-        nm.ICA(2).fit(given)
-
-
-CEILING = """
-import sys, threading, time
-import numpy as np
-import noumena as nm
-from noumena.estimators import streams
-from noumena.worlds.tables import read_table
-
-streams.BLOCK_BYTES = 2**20
-streams.stream.__kwdefaults__["memory"] = 2**20
-path, rows = "x.npy", 400_000
-table, rng = np.lib.format.open_memmap(path, "w+", np.float64, (rows, 16)), np.random.default_rng(0)
-mixing = rng.normal(size=(16, 16))
-for start in range(0, rows, 20_000):
-    table[start : start + 20_000] = rng.laplace(size=(20_000, 16)) @ mixing
-del table
-
-def anonymous():
-    with open("/proc/self/status") as file:
-        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("RssAnon"))
-
-nm.ICA(random_state=0).fit(rng.laplace(size=(500, 16)))  # what is imported on first use
-most, over = anonymous(), threading.Event()
-def watch():
-    global most
-    while not over.wait(0.002):
-        most = max(most, anonymous())
-before, watcher = most, threading.Thread(target=watch)
-watcher.start()
-nm.ICA(random_state=0, max_iter=5).fit(read_table(path, mmap=True).x)
-over.set()
-watcher.join()
-print(most - before, rows * 16 * 8)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_ica_of_a_mapped_file_takes_less_memory_than_half_of_the_file(tmp_path: Path) -> None:
-    call = [sys.executable, "-W", "ignore", "-c", CEILING]
-    settings = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(call, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    taken, size = map(int, done.stdout.split()[-2:])
-    assert 0 < taken < size / 2

@@ -1,4 +1,4 @@
-"""Data larger than memory: the same answers as a table in memory, from files and Dask arrays, whatever their blocks."""
+"""Data larger than memory: the moments of a table in memory, from files and Dask arrays, whatever their blocks."""
 
 import sys
 from functools import partial
@@ -8,53 +8,14 @@ import dask.array as da
 import numpy as np
 import pytest
 import torch
+from streamed_rows import SOURCES, K, N, P, as_map, as_path, as_uneven_chunks, refused, rows_of
+from streamed_rows import small_pieces as small_pieces
 
 from noumena.checks import InputError
 from noumena.estimators import streams
 from noumena.estimators.contrasts import contrast_called
-from noumena.estimators.ica import ICA
 from noumena.estimators.rotation import stages
 from noumena.estimators.streams import is_stream, project, stream
-
-N, P, K = 3001, 5, 4
-CHUNKS = ((1000, 1, 700, 0, 1300), (P,))
-
-
-def rows_of(offset=0.0, dtype=np.float32, n=N):
-    rng = np.random.default_rng(0)
-    x = rng.laplace(size=(n, P)) @ rng.normal(size=(P, P)) + offset
-    return np.asarray(10 * x if np.dtype(dtype).kind == "i" else x, dtype=dtype)
-
-
-def as_map(x, tmp_path):
-    np.save(tmp_path / "x.npy", x)
-    return np.load(tmp_path / "x.npy", mmap_mode="r")
-
-
-def as_path(x, tmp_path):
-    np.save(tmp_path / "x.npy", x)
-    return str(tmp_path / "x.npy")
-
-
-def as_uneven_chunks(x, tmp_path):
-    return da.from_array(x, chunks=CHUNKS)
-
-
-def as_column_chunks(x, tmp_path):
-    return da.from_array(x, chunks=(900, 2))
-
-
-SOURCES = [as_map, as_path, as_uneven_chunks, as_column_chunks]
-
-
-@pytest.fixture(autouse=True)
-def small_pieces(monkeypatch):
-    """Blocks of 500 rows or so, worked on in pieces of 512; tables of up to 2000; no threads of Dask."""
-    monkeypatch.setattr(streams, "BLOCK_BYTES", 10_000)
-    monkeypatch.setattr(streams, "CACHED_ENTRIES", 1)
-    monkeypatch.setattr(streams, "stages", lambda rows, components: [500, 600, 1000, 2000, None])
-    with dask.config.set(scheduler="synchronous"):
-        yield
 
 
 def reference(x):
@@ -242,12 +203,6 @@ def test_rows_that_are_not_finite_are_counted_and_the_first_is_named(make, bad, 
         stream(make(x, tmp_path), 0).mean_and_covariance()
 
 
-def refused(make):
-    with pytest.raises(InputError) as caught:
-        make()
-    return str(caught.value)
-
-
 def test_what_cannot_be_read_in_blocks_is_refused_in_a_sentence(tmp_path):
     np.save(tmp_path / "line.npy", np.ones(3))
     np.save(tmp_path / "words.npy", np.array([["a", "b"], ["c", "d"]]))
@@ -287,89 +242,6 @@ def test_files_are_read_where_dask_is_not_installed(tmp_path, monkeypatch):
     assert is_stream(path)
     assert prepared(path).passes == 1
     assert project(path, np.zeros(P), np.eye(P)).shape == (N, P)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
-@pytest.mark.parametrize("make", SOURCES)
-def test_projections_are_those_of_the_whole_table(make, dtype, tmp_path):
-    x, components = rows_of(1e3, dtype), np.random.default_rng(1).normal(size=(3, P))
-    mean = x.mean(axis=0)
-    found = project(make(x, tmp_path), mean, components)
-    assert found.dtype == (np.float32 if dtype == np.float32 else np.float64)
-    assert found.shape == (N, 3)
-    np.testing.assert_allclose(np.asarray(found), (x - mean.astype(float)) @ components.T, rtol=1e-5, atol=1e-5)
-
-
-def test_the_projection_of_a_dask_array_is_lazy():
-    def read(block):
-        raise AssertionError("read")
-
-    source = da.zeros((5, P), chunks=((3, 2), (P,)), dtype=np.float32).map_blocks(
-        read, meta=np.empty((0, 0), np.float32)
-    )
-    found = project(source, np.zeros(P), np.ones((2, P)))
-    assert isinstance(found, da.Array)
-    assert found.chunks == ((3, 2), (2,))
-    with pytest.raises(AssertionError, match="read"):
-        found.compute()
-
-
-def test_a_projection_is_written_block_by_block_and_named_when_complete(tmp_path):
-    x, components = rows_of(), np.random.default_rng(1).normal(size=(3, P))
-    path, out = as_path(x, tmp_path), tmp_path / "s.npy"
-    found = project(path, np.zeros(P), components, out=out)
-    assert isinstance(found, np.memmap)
-    np.testing.assert_allclose(np.load(out), x @ components.T, rtol=1e-4, atol=1e-4)
-    assert "must be a new .npy file in a folder that exists" in refused(
-        partial(project, path, np.zeros(P), components, out)
-    )
-    x[17] = np.nan
-    as_path(x, tmp_path)
-    wrong = refused(partial(project, path, np.zeros(P), components, tmp_path / "t.npy"))
-    assert wrong.endswith("Got NaN or inf in 1 of its rows, the first of them row 17.")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["s.npy", "x.npy"]
-
-
-def test_wrong_projections_are_refused_in_a_sentence(tmp_path):
-    path, lazy = as_path(rows_of(), tmp_path), da.from_array(rows_of())
-    for source in (path, lazy):
-        assert f"and 4 columns. Got shape ({N}, {P})." in refused(
-            partial(project, source, np.zeros(4), np.ones((2, 4)))
-        )
-    assert "out must be left out for a Dask array" in refused(
-        partial(project, lazy, np.zeros(P), np.ones((2, P)), "s.npy")
-    )
-
-
-def matched(a, b):
-    """The largest difference of rows after the best one-to-one matching with signs."""
-    a, b = (c / np.linalg.norm(c, axis=1, keepdims=True) for c in (a, b))
-    cosine = a @ np.linalg.inv(b)
-    to = np.abs(cosine).argmax(axis=1)
-    assert sorted(to) == list(range(len(a)))
-    return np.abs(a - np.sign(cosine[np.arange(len(a)), to])[:, None] * b[to]).max()
-
-
-@pytest.mark.parametrize("make", SOURCES)
-@pytest.mark.parametrize("memory", [0, 4 * P * 1000])
-def test_ica_of_a_stream_is_ica_of_the_table(make, memory, tmp_path, monkeypatch):
-    monkeypatch.setattr(streams, "BLOCK_BYTES", 100_000)
-    monkeypatch.setattr(ICA, "_data", lambda self, x, seed: stream(x, seed, memory=memory))
-    x = rows_of(n=N)
-    found = ICA(tol=1e-8).fit(make(x, tmp_path))
-    monkeypatch.undo()
-    whole = ICA(tol=1e-8).fit(x)
-    assert found.converged_
-    assert matched(found.components_, whole.components_) < 1e-3
-
-
-def test_ica_fits_and_transforms_files_and_dask_arrays(tmp_path):
-    x = rows_of()
-    whole = ICA(random_state=1).fit(x)
-    for source in (as_path(x, tmp_path), as_uneven_chunks(x, tmp_path)):
-        model = ICA(random_state=1).fit(source)
-        assert matched(model.components_, whole.components_) < 1e-3
-        np.testing.assert_allclose(np.asarray(model.transform(source)), model.transform(x), atol=1e-4)
 
 
 def test_threads_are_the_callers_own_after_a_pass():

@@ -67,7 +67,7 @@ _OFFERED: list[Any] = [getattr(room, name) for room in (nets, penalties) for nam
 _PARTS: dict[str, Any] = {part.__name__: part for part in _OFFERED if hasattr(part, "__dataclass_fields__")}
 
 
-def save(model: Estimator, folder: str | Path) -> None:
+def save(model: Any, folder: str | Path) -> None:
     """Write a fitted model into a folder: all files under temporary names, which are changed when all are complete.
 
     ``config.json`` comes last and knows what weights and curves must hold, so that files of two fits are never taken

@@ -1,0 +1,73 @@
+"""A run on disk is of one fit, or refused; what cannot be kept is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from torch import nn
+
+import noumena as nm
+from noumena.checks import InputError
+
+X = np.random.default_rng(0).normal(size=(40, 3))
+
+
+def fitted(seed: int):
+    return nm.VAE(2, training=nm.Training(steps=3), n_models=1, random_state=seed).fit(X)
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "history.csv"])
+def test_files_of_two_fits_are_not_taken_for_one(tmp_path: Path, name: str) -> None:
+    for seed in (0, 1):
+        nm.save(fitted(seed), tmp_path / f"{seed}")
+    (tmp_path / "0" / name).write_bytes((tmp_path / "1" / name).read_bytes())
+    with pytest.raises(InputError, match=f"files of one fit. Got another {name} than .* was saved with"):
+        nm.load(tmp_path / "0")
+
+
+def test_a_failed_save_leaves_the_run_that_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nm.save(fitted(0), tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def full(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("noumena.structure.Structure.to_csv", full)
+    with pytest.raises(OSError, match="No space left"):
+        nm.save(fitted(1), tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_run_of_the_first_version_without_digests_is_read(tmp_path: Path) -> None:
+    model = fitted(0)
+    nm.save(model, tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["files"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert np.array_equal(nm.load(tmp_path).transform(X), model.transform(X))
+
+
+def test_an_edited_structure_does_not_keep_a_run_from_being_read(tmp_path: Path) -> None:
+    nm.save(fitted(0), tmp_path)
+    (tmp_path / "structure.csv").write_text("mine")
+    assert nm.load(tmp_path).n_features_in_ == 3
+
+
+def test_what_cannot_be_kept_is_refused_with_what_can(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"one of Autoencoder, VAE, .* Got ICA, which joblib.dump keeps\.$"):
+        nm.save(nm.ICA(2).fit(X), tmp_path / "run")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"A model to save must be one of .* Got 3\.$"):
+        nm.save(3, tmp_path / "run")  # type: ignore[arg-type]
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("role", ["encoder", "decoder"])
+def test_a_builder_whose_layers_look_at_the_whole_batch_is_refused(role: str) -> None:
+    def build(inputs: int, outputs: int) -> nn.Module:
+        return nn.Sequential(nn.Linear(inputs, 4), nn.BatchNorm1d(4), nn.Linear(4, outputs))
+
+    with pytest.raises(InputError, match=rf"Layers of the {role} must treat rows one by one; .* Got BatchNorm1d\."):
+        nm.VAE(2, **{role: build}, training=nm.Training(steps=2)).fit(X)
