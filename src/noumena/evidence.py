@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+FEW = 6
+"""Of so many entries below the threshold one may be near it, on either side."""
+EXACT = 1e-9
+"""Strengths below this are zeros."""
 LARGEST = 700.0
 """Distances on a log scale end here, so that their exponentials are finite."""
 
@@ -22,6 +26,27 @@ class Evidence:
     def margin(self) -> float:
         """How far the nearest entry is from the threshold, as a factor ≥ 1; near 1 means fragile."""
         return float(np.exp(self._distance.min()))
+
+    @property
+    def below(self) -> int:
+        """How many entries count as no dependency."""
+        return int((self.strength <= self.threshold).sum())
+
+    @property
+    def parts(self) -> bool:
+        """Whether the threshold parts strong entries from faint ones: fewer are near it than are exactly zero, or than
+        one in ``FEW`` of those below it.
+
+        Strengths of a dense decoder are spread evenly from zero on: some five in six of those below a line would be as
+        near to it, and the line is an accident.
+
+        >>> Evidence(np.array([[1.0, 0.9, 0.8, 0.01, 0.001]]), 0.1).parts
+        True
+        >>> Evidence(np.arange(1, 100)[None] / 100, 0.1).parts
+        False
+        """
+        near = len(self.borderline())
+        return FEW * near < self.below or near <= int((self.strength < EXACT).sum())
 
     def borderline(self, factor: float = 1.5) -> list[tuple[int, int]]:
         """Entries within ``factor`` of the threshold, either side: those that could flip."""

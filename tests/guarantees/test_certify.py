@@ -301,3 +301,22 @@ def test_only_what_is_proved_is_called_identified(value):
     gap = Gap(value, (0, 1), ((0, 1),) if value <= 0 else ())
     certificate = Certificate("structure", S, gap, 0, (), (), Rivals(S))
     assert certificate.verdict(0, 1).answer == "open"
+
+
+@pytest.mark.parametrize(("latents", "observed"), [(3, 256), (5, 256), (2, 100), (2, 30), (3, 40)])
+def test_a_dense_decoder_is_never_called_identified_for_the_entries_that_happen_to_be_faint(latents, observed):
+    for seed in range(6):
+        torch.manual_seed(seed)
+        dense, z = torch.nn.Linear(latents, observed), torch.randn(256, latents)
+        certificate = nm.certify(dense, at=z)
+        assert certificate.answer != "identified"
+        clear = next(h for h in certificate.hypotheses if h.name == "the structure is read off clearly")
+        assert clear.answer in ("fails", "supported")
+
+
+def test_a_wide_dense_decoder_is_not_said_to_leave_latents_out_of_use():
+    torch.manual_seed(0)
+    dense = torch.nn.Sequential(torch.nn.Linear(60, 128), torch.nn.ELU(), torch.nn.Linear(128, 150))
+    certificate = nm.certify(dense, at=torch.randn(128, 60))
+    assert "the structure is read off clearly" in certificate.broken_premises
+    assert "every latent is in use" not in certificate.broken_premises

@@ -97,13 +97,16 @@ def found_twice(model: Estimator) -> Hypothesis:
 
 
 def clear(S: Structure) -> Hypothesis:
-    """Whether no entry of an estimated structure is near the threshold."""
+    """Whether no entry of an estimated structure is near the threshold; it fails where the threshold parts nothing."""
     evidence = S.evidence
     assert evidence is not None
     near = evidence.borderline()
     sentence = f"threshold {evidence.threshold:.3f}, nearest entry a factor {evidence.margin:.2f} away"
     if not near:
         return Hypothesis("the structure is read off clearly", "supported", sentence)
+    if not evidence.parts:
+        why = f"{len(near)} entries lie near it and {evidence.below} below, as if strengths were spread evenly"
+        return Hypothesis("the structure is read off clearly", "fails", f"{sentence}; {why}")
     shown = ", ".join(f"{S.observed[i]}–{S.latent[j]}" for i, j in near[:6])
     more = f" and {len(near) - 6} more" if len(near) > 6 else ""
     return Hypothesis("the structure is read off clearly", "unknown", f"{sentence}; could flip: {shown}{more}")
@@ -115,6 +118,8 @@ def all_in_use(S: Structure) -> Hypothesis:
     assert evidence is not None
     name, strongest = "every latent is in use", evidence.strength.max(axis=0)
     silent = [S.latent[j] for j in np.flatnonzero(strongest <= evidence.threshold)]
+    if silent and not evidence.parts:
+        return Hypothesis(name, "unknown", f"the threshold parts nothing, and {', '.join(silent[:6])} lie below it")
     if silent:
         return Hypothesis(name, "fails", f"nothing depends on {', '.join(silent)}; fit fewer latents")
     return Hypothesis(name, "supported", f"the faintest moves an observation by {strongest.min():.2f} of its spread")
