@@ -320,3 +320,12 @@ def test_a_wide_dense_decoder_is_not_said_to_leave_latents_out_of_use():
     certificate = nm.certify(dense, at=torch.randn(128, 60))
     assert "the structure is read off clearly" in certificate.broken_premises
     assert "every latent is in use" not in certificate.broken_premises
+
+
+def test_the_headline_says_that_it_rests_on_an_unclear_reading():
+    near = entries(GOOD)
+    near[0, 1] = 0.09
+    certificate = nm.certify(Linear(near), at=POINTS, threshold=0.1)
+    assert certificate.answer == "identified"
+    assert "provided that the structure is read off clearly: any model" in certificate.headline
+    assert "provided" not in nm.certify(Linear(entries(GOOD)), at=POINTS).headline

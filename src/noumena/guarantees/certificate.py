@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from noumena.guarantees.witness import Model, Witness
 
 POSITIVE_GAP = "the Occam gap is positive"
+CLEAR = "the structure is read off clearly"
 SHOWN = 20
 """Latents printed one by one; of more, only those that are not identified, up to this many."""
 
@@ -196,9 +197,11 @@ class Certificate:
         gap = f"{self.gap}" if self.gap is not None else f"at least {self.bound}" if self.separates else "not shown"
         if len(sure) == d_z:
             model = "these latents" if self.subject == "decoder" else "the true latents"
+            unsure = any(h.name == CLEAR and h.answer == "unknown" for h in self.hypotheses)
+            provided = f", provided that {CLEAR}" if unsure else ""
             return (
-                f"Identified up to order and element-wise maps (Occam gap {gap}): any model that explains the data "
-                f"with no more than {len(self.structure)} dependencies has {model}."
+                f"Identified up to order and element-wise maps (Occam gap {gap}){provided}: any model that explains "
+                f"the data with no more than {len(self.structure)} dependencies has {model}."
             )
         named = listed([self.structure.latent[t] for t in sure], SHOWN) or "none"
         why = f"fails: {', '.join(self.broken_premises)}" if self.broken_premises else f"Occam gap {gap}"

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from noumena.ambiguity import align
 from noumena.estimators import Estimator
+from noumena.guarantees.certificate import CLEAR
 from noumena.guarantees.subjects import EXPLAINED, INDEPENDENT, INVERTIBLE
 from noumena.guarantees.theorem import Hypothesis
 from noumena.guarantees.witness import MOST_DEPENDENCE, dependence
@@ -103,13 +104,13 @@ def clear(S: Structure) -> Hypothesis:
     near = evidence.borderline()
     sentence = f"threshold {evidence.threshold:.3f}, nearest entry a factor {evidence.margin:.2f} away"
     if not near:
-        return Hypothesis("the structure is read off clearly", "supported", sentence)
+        return Hypothesis(CLEAR, "supported", sentence)
     if not evidence.parts:
         why = f"{len(near)} entries lie near it and {evidence.below} below, as if strengths were spread evenly"
-        return Hypothesis("the structure is read off clearly", "fails", f"{sentence}; {why}")
+        return Hypothesis(CLEAR, "fails", f"{sentence}; {why}")
     shown = ", ".join(f"{S.observed[i]}–{S.latent[j]}" for i, j in near[:6])
     more = f" and {len(near) - 6} more" if len(near) > 6 else ""
-    return Hypothesis("the structure is read off clearly", "unknown", f"{sentence}; could flip: {shown}{more}")
+    return Hypothesis(CLEAR, "unknown", f"{sentence}; could flip: {shown}{more}")
 
 
 def all_in_use(S: Structure) -> Hypothesis:
