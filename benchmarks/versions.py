@@ -2,7 +2,7 @@
 
 Run: ``python benchmarks/versions.py [oldest] [newest] [--keep FOLDER] [--out results/benchmarks/versions.txt]``.
 The oldest environment has exactly the lower bounds of the dependencies, the newest has what pip finds today; packages
-that they need in turn are today's in both. No extras are installed: tests that want one are not among those run.
+that they need in turn are today's in both.
 Deprecations do not fail there, for nobody can mend those of last year's packages. Torch for this platform may bring
 several gigabytes of libraries for a GPU.
 """
@@ -18,6 +18,8 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+EXTRAS = ("flows", "constrained", "dask")
+"""Extras that tests of the core want."""
 TOOLS = ("pytest>=8.3", "beartype>=0.19", "hypothesis>=6.100")
 TESTS = ("foundations", "metrics", "penalties", "nets", "guarantees", "estimators", "audits")
 SHOWN = ("torch", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "lightgbm", "jaxtyping", "typer")
@@ -29,7 +31,8 @@ def requirements(which):
     >>> requirements("oldest")[0].startswith("torch==")
     True
     """
-    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = project["dependencies"] + [name for extra in EXTRAS for name in project["optional-dependencies"][extra]]
     return [name.replace(">=", "==") if which == "oldest" else re.split("[><=]", name)[0] for name in asked]
 
 

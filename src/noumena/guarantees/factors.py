@@ -206,7 +206,7 @@ def _selfadjoint(F: np.ndarray, tolerance: float) -> np.ndarray:
     units = np.eye(k * k).reshape(-1, k, k)
     products = np.einsum("mij,xjl->xmil", F, units)
     upper = np.triu_indices(k, 1)
-    system = (products - products.mT)[:, :, *upper].reshape(k * k, -1).T
+    system = (products - np.swapaxes(products, -1, -2))[:, :, *upper].reshape(k * k, -1).T
     _, singular, right = np.linalg.svd(np.vstack([system, np.zeros((k * k, k * k))]), full_matrices=False)
     rank = int((singular > tolerance * max(singular[0], 1)).sum())
     return right[rank:].reshape(-1, k, k)
