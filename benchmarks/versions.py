@@ -53,7 +53,8 @@ def versions(python):
 
 def tested(python):
     """The last line of the tests, and whether all passed."""
-    call = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", "-o", "filterwarnings=default"]
+    quiet = ["-p", "no:cacheprovider", "-o", "filterwarnings=default", "-o", "addopts="]
+    call = [python, "-m", "pytest", "-m", "not slow", *quiet]
     files = [str(ROOT / "tests" / name) for name in TESTS]
     settings = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     done = subprocess.run([*call, *files], cwd=ROOT, env=settings, capture_output=True, text=True, check=False)

@@ -60,7 +60,11 @@ def lightning_module(package: Any, **parts: Any) -> Any:
 def trained(package: Any, module: Any, callback: Any, *, size: int = 16, **settings: Any) -> Any:
     quiet = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
     trainer = package.Trainer(
-        **quiet, accelerator="cpu", devices=1, callbacks=[callback], **({"max_epochs": 1} | settings)
+        **quiet,
+        accelerator="cpu",
+        devices=1,
+        callbacks=callback if isinstance(callback, list) else [callback],
+        **({"max_epochs": 1} | settings),
     )
     rows = torch.utils.data.TensorDataset(ROWS)
     trainer.fit(module, torch.utils.data.DataLoader(rows, batch_size=size))
@@ -165,6 +169,56 @@ def test_the_plain_training_step_comes_back_after_a_fit_and_after_an_error(pl: A
     module.training_step = own = module.training_step  # as torch.compile leaves it
     trained(pl, module, PenaltyCallback(PENALTY))
     assert module.__dict__["training_step"] is own
+
+
+def test_two_callbacks_add_both_penalties_and_are_taken_off_in_any_order(pl: Any) -> None:
+    module, alone = lightning_module(pl), lightning_module(pl)
+    wanted = by_hand(alone, PENALTY, [ROWS])
+    halves = [PenaltyCallback(0.5 * PENALTY, name="first"), PenaltyCallback(0.5 * PENALTY, name="second")]
+    trainer = trained(pl, module, halves)
+    assert all(torch.allclose(p, w, atol=1e-6) for p, w in zip(module.parameters(), wanted, strict=True))
+    assert torch.equal(trainer.callback_metrics["first"], trainer.callback_metrics["second"])
+    assert "training_step" not in module.__dict__
+    own = module.training_step = module.training_step
+    for order in ((0, 1), (1, 0)):
+        for callback in halves:
+            callback.on_train_start(trainer, module)
+        assert module.training_step is not own
+        for k in order:
+            halves[k].on_train_end(trainer, module)
+        assert module.__dict__["training_step"] is own
+
+
+def test_two_callbacks_of_one_name_log_the_sum_of_their_penalties(pl: Any) -> None:
+    whole = trained(pl, lightning_module(pl), PenaltyCallback(PENALTY)).callback_metrics["penalty"]
+    halves = [PenaltyCallback(0.25 * PENALTY), PenaltyCallback(0.75 * PENALTY)]
+    found = trained(pl, lightning_module(pl), halves).callback_metrics["penalty"]
+    assert found.item() == pytest.approx(whole.item(), rel=1e-5)
+
+
+def test_a_step_that_others_wrapped_meanwhile_stays_theirs(pl: Any) -> None:
+    module, callback = lightning_module(pl), PenaltyCallback(PENALTY, steps=3)
+    trainer = trained(pl, module, callback)
+    callback.on_train_start(trainer, module)
+    ours = module.training_step
+    module.training_step = theirs = lambda *args: ours(*args)
+    callback.on_train_end(trainer, module)
+    assert module.training_step is theirs
+    assert torch.equal(theirs((ROWS,), 0), (module.decoder(module.encoder(ROWS)) - ROWS).square().mean())
+
+
+@pytest.mark.parametrize("form", ["a module", "a method"])
+def test_a_decoder_of_two_results_is_one_sentence(pl: Any, form: str) -> None:
+    class Gaussian(nn.Linear):
+        def forward(self, z: Tensor) -> Any:
+            return super().forward(z), 1.0
+
+    module = lightning_module(pl, decoder=Gaussian(2, 4))
+    module.training_step = lambda batch, batch_idx: (module.decoder(module.encoder(batch[0]))[0] - 1).square().mean()
+    named = ("decoder",) if form == "a module" else ("decode", lambda m, batch: m.encoder(batch[0]))
+    with pytest.raises(InputError) as error:
+        trained(pl, module, PenaltyCallback(PENALTY, *named))
+    assert str(error.value) == "The decoder must return one floating point tensor. Got a tuple."
 
 
 def test_dropout_and_batch_normalisation_are_settled_for_the_penalty_alone(pl: Any) -> None:

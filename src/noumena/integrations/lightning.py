@@ -2,8 +2,9 @@
 
 Lightning has no hook that may change a loss: ``on_before_backward`` is shown one, and what it returns is dropped. The
 callback therefore wraps the module's ``training_step`` while ``fit`` runs and puts the plain one back after, also after
-an error. The penalty is thus part of the step itself: gradient accumulation divides it, mixed precision scales its
-gradient, and distributed data parallel synchronises it, as with any loss.
+an error; several callbacks share one wrapping and come off in any order, and those of one name log their sum. The
+penalty is thus part of the step itself: gradient accumulation divides it, mixed precision scales its gradient, and
+distributed data parallel synchronises it, as with any loss.
 
 Both packages are served, ``lightning`` and ``pytorch_lightning``; neither is imported with this file.
 **Deviations**: the penalty sees the decoder in evaluation mode, as ``certify`` does (no dropout, batch normalisation by
@@ -17,7 +18,8 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cache, wraps
 from importlib import import_module
 from importlib.util import find_spec
@@ -29,7 +31,9 @@ from torch import Tensor, nn
 from noumena import checks
 from noumena.checks import InputError
 from noumena.derivatives.modes import settled
+from noumena.derivatives.tangents import obstacle
 from noumena.penalties import Penalty
+from noumena.penalties.given import numbers
 
 PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 
@@ -81,19 +85,7 @@ class PenaltyCallback:
         checks.require(math.isfinite(steps), "steps must be given where the trainer has no last one.", steps)
         self._parts(pl_module)
         self._restore()
-        own, plain = pl_module.__dict__.get("training_step"), pl_module.training_step
-
-        @wraps(plain)
-        def training_step(*args: Any, **named: Any) -> Any:
-            return self._step(trainer, pl_module, lambda: plain(*args, **named), (args, named), float(steps))
-
-        def undo() -> None:
-            del pl_module.training_step
-            if own is not None:
-                pl_module.training_step = own
-
-        pl_module.training_step = training_step
-        self._undo = undo
+        self._undo = _joining(pl_module, _Part(self, trainer, float(steps)))
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Put the plain training step back."""
@@ -121,24 +113,85 @@ class PenaltyCallback:
         checks.require(callable(self.latents) or isinstance(decoder, nn.Module), must, f"a {type(decoder).__name__}")
         return decoder, None if callable(self.latents) else decoder
 
-    def _step(self, trainer: Any, module: Any, plain: Callable[[], Any], given: Any, steps: float) -> Any:
-        """A training step and its penalty."""
-        decoder, layer = self._parts(module)
-        with _listening(layer, inputs=self.latents is None) as heard:
-            found = plain()
-        loss = found.get("loss") if isinstance(found, Mapping) else found
-        if loss is None:
-            return found
+    def _listening(self, module: Any) -> AbstractContextManager[list[Any]]:
+        """What latents come from, while a step runs."""
+        return _listening(self._parts(module)[1], inputs=self.latents is None)
+
+    def _value(self, module: Any, heard: list[Any], given: Any, progress: float) -> Tensor:
+        """The penalty of a step that was given a batch and heard latents."""
         if callable(self.latents):
             args, named = given
             z = self.latents(module, args[0] if args else named["batch"])
         else:
             checks.require(bool(heard), "The training step must call the layer that latents come from.", "no call")
             z = heard[0]
-        value = penalised(self.penalty, decoder, z, min(1.0, trainer.global_step / max(1.0, steps)))
-        if self.name is not None:
-            module.log(self.name, value.detach())
-        return {**found, "loss": loss + value} if isinstance(found, Mapping) else loss + value
+        return penalised(self.penalty, self._parts(module)[0], z, progress)
+
+
+# ---- the step ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A callback's part in a step: its penalty, annealed over so many steps of a trainer."""
+
+    callback: PenaltyCallback
+    trainer: Any
+    steps: float
+
+    @property
+    def progress(self) -> float:
+        """How far the training has come."""
+        return min(1.0, self.trainer.global_step / max(1.0, self.steps))
+
+
+def _joining(module: Any, part: _Part) -> Callable[[], None]:
+    """Give a callback its part in the module's training step; what comes back takes it away, in whatever order."""
+    parts: list[_Part] | None = getattr(module.__dict__.get("training_step"), "_parts", None)
+    if not parts:
+        parts = []
+        _wrap(module, parts)
+    parts.append(part)
+
+    def undo() -> None:
+        parts.remove(part)
+        step = module.__dict__.get("training_step")
+        if parts or getattr(step, "_self", None) is not step:  # others have a part, or have wrapped it themselves
+            return
+        del module.training_step
+        if step._own is not None:
+            module.training_step = step._own
+
+    return undo
+
+
+def _wrap(module: Any, parts: list[_Part]) -> None:
+    """Put a step with the penalties of these parts in place of the module's own."""
+    own, plain = module.__dict__.get("training_step"), module.training_step
+
+    @wraps(plain)
+    def training_step(*args: Any, **named: Any) -> Any:
+        with ExitStack() as ears:
+            heard = [ears.enter_context(part.callback._listening(module)) for part in parts]
+            found = plain(*args, **named)
+        loss = found.get("loss") if isinstance(found, Mapping) else found
+        if loss is None:
+            return found
+        logged: dict[str, Tensor] = {}
+        for part, latents in zip(parts, heard, strict=True):
+            value, name = part.callback._value(module, latents, (args, named), part.progress), part.callback.name
+            loss = loss + value
+            if name is not None:
+                logged[name] = value.detach() + logged.get(name, 0)
+        for name, value in logged.items():
+            module.log(name, value)
+        return {**found, "loss": loss} if isinstance(found, Mapping) else loss
+
+    vars(training_step).update(_self=training_step, _own=own, _parts=parts)
+    module.training_step = training_step
+
+
+# ---- the penalty -------------------------------------------------------------------------------------------------
 
 
 def penalised(penalty: Penalty, decoder: Any, z: Any, progress: float = 1.0) -> Tensor:
@@ -165,11 +218,12 @@ def penalised(penalty: Penalty, decoder: Any, z: Any, progress: float = 1.0) -> 
 
 def _rows(decoder: Any, *first: nn.Module) -> nn.Sequential:
     """The decoder behind a change of units, with observations as flat rows; layers, so that derivatives stay cheap."""
-    return nn.Sequential(*first, decoder if isinstance(decoder, nn.Module) else _Called(decoder), nn.Flatten())
+    layered = isinstance(decoder, nn.Module) and obstacle(decoder) is None
+    return nn.Sequential(*first, decoder if layered else _Called(decoder), nn.Flatten())
 
 
 class _Called(nn.Module):
-    """A function as a layer."""
+    """A function as a layer, whose answer must be a tensor."""
 
     def __init__(self, function: Callable[[Tensor], Tensor]):
         super().__init__()
@@ -177,7 +231,7 @@ class _Called(nn.Module):
 
     def forward(self, z: Tensor) -> Tensor:
         """What the function gives."""
-        return self.function(z)
+        return numbers(self.function(z))
 
 
 def _units(centre: Tensor, spread: Tensor) -> nn.Linear:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from noumena import checks
 from noumena.derivatives import Map, jacobian
+from noumena.penalties.given import taken
 from noumena.penalties.penalty import Draws, Penalty
 from noumena.penalties.sketches import some_rows
 
@@ -92,6 +93,7 @@ class CompositionalContrast(Penalty):
 
     def __call__(self, decoder: Map, z: Tensor, progress: float = 1.0, draws: Draws | None = None) -> Tensor:
         """The contrast at points ``z``."""
+        decoder, z = taken(decoder, z)
         z, sizes = z[: self.points], checks.slots(self.slots, z.shape[1])
         if self.rows is None:
             return compositional_contrast(slot_norms(jacobian(decoder, z), sizes))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from noumena import checks
+from noumena.checks import InputError
 from noumena.derivatives import Map
 
 Draws = dict[str, Tensor]
@@ -19,7 +21,8 @@ class Penalty(ABC):
 
     ``progress`` runs from 0 to 1 over a fit, for penalties that are annealed; outside a fit leave it at 1. ``draws``
     are the random numbers of penalties that probe or sample, one row per point, as ``draws()`` makes them; without
-    them a call makes its own from torch's global stream.
+    them a call makes its own from torch's global stream. A decoder with dropout or batch normalisation must be in its
+    ``eval()``, and pictures must be flattened; a module is given points in the precision of its weights.
     """
 
     needs_scale = False
@@ -37,6 +40,11 @@ class Penalty(ABC):
         """The given draws, or fresh ones from torch's global stream, beside the points."""
         found = self.draws(z.shape[0], z.shape[1], torch.default_generator) if draws is None else draws
         return {name: value.to(z) for name, value in found.items()}
+
+    def set_params(self, **settings: Any) -> Penalty:
+        """Refused: a penalty never changes, so that a search such as scikit-learn's goes over whole ones."""
+        must = "A penalty must be replaced as a whole, such as penalty=0.1 * DependencySparsity(scale=0.1)."
+        raise InputError(f"{must} Got {', '.join(f'{name}={value!r}' for name, value in settings.items())}.")
 
     def __rmul__(self, weight: float) -> PenaltySum:
         return PenaltySum(((checks.number(weight, "A penalty's weight", minimum=0), self),))

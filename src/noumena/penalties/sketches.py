@@ -16,6 +16,7 @@ from torch.func import vmap
 
 from noumena import checks
 from noumena.derivatives import Map, columns, directional, jacobian, rows
+from noumena.penalties.given import answered
 from noumena.penalties.penalty import Draws, Penalty
 
 
@@ -54,7 +55,7 @@ def some_rows(
     decoder: Map, z: Float[Tensor, "batch latent"], uniform: Float[Tensor, "batch k"]
 ) -> tuple[Float[Tensor, "batch some latent"], float]:
     """``k`` rows of each point's Jacobian, and how many each stands for."""
-    n, k = decoder(z[:1]).shape[-1], uniform.shape[-1]
+    n, k = answered(decoder(z[:1]), z[:1]).shape[-1], uniform.shape[-1]
     if k >= n:
         return jacobian(decoder, z), 1.0
     return rows(decoder, z, by_strata(uniform, n)), n / k
@@ -131,7 +132,8 @@ def _at(decoder: Map, z: Tensor, moves: Tensor) -> Tensor:
     """The decoder's values beside each point, in one pass, as (batch, observed, move)."""
     batch, number, _ = moves.shape
     f, z = precise(decoder, z)
-    x = f((z[:, None] + moves).flatten(0, 1))
+    places = (z[:, None] + moves).flatten(0, 1)
+    x = answered(f(places), places)
     return x.unflatten(0, (batch, number)).movedim(1, -1)
 
 

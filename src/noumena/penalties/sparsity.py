@@ -22,6 +22,7 @@ from torch import Tensor
 from noumena import checks
 from noumena.derivatives import Map, jacobian
 from noumena.penalties.compositionality import Slots, slot_norms, slots_given
+from noumena.penalties.given import points, taken
 from noumena.penalties.penalty import Draws, Penalty
 from noumena.penalties.sketches import some_columns, some_rows
 
@@ -156,6 +157,7 @@ class DependencySparsity(CountsDependencies):
 
     def __call__(self, decoder: Map, z: Tensor, progress: float = 1.0, draws: Draws | None = None) -> Tensor:
         """The penalty at points ``z``."""
+        decoder, z = taken(decoder, z)
         z = z[: self.points]
         if self.columns is None:
             J, weight = self._jacobian(decoder, z, draws)
@@ -191,6 +193,7 @@ class GroupSparsity(CountsDependencies):
 
     def __call__(self, decoder: Map, z: Tensor, progress: float = 1.0, draws: Draws | None = None) -> Tensor:
         """The penalty at points ``z``."""
+        decoder, z = taken(decoder, z)
         z = z[: self.points]
         J, weight = self._jacobian(decoder, z, draws)
         return weight * self._counted(slot_norms(J, checks.slots(self.slots, z.shape[1])), progress)
@@ -208,4 +211,4 @@ class LatentSparsity(Penalty):
 
     def __call__(self, decoder: Map | None, z: Tensor, progress: float = 1.0, draws: Draws | None = None) -> Tensor:
         """The mean absolute latent; the decoder is not looked at."""
-        return z.abs().mean()
+        return points(z).abs().mean()
