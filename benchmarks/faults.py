@@ -52,7 +52,9 @@ def kill_while_saving(folder: Path, tries: int) -> Counts:
     survived = 0
     for k in range(tries):
         turns = itertools.cycle(models)
-        killed(lambda turns=turns: nm.save(next(turns), folder / "run"), random.Random(k).uniform(0.005, 0.06))
+        killed(
+            lambda turns=turns: nm.save(next(turns), folder / "run", force=True), random.Random(k).uniform(0.005, 0.06)
+        )
         survived += read_as(folder / "run", models)
     return tries, survived
 
@@ -132,7 +134,7 @@ def full_disk_while_saving(folder: Path, tries: int) -> Counts:
     nm.save(old, folder / "run")
     survived = 0
     for k in range(tries):
-        code = full_disk(lambda: nm.save(new, folder / "run"), 64 * (k + 1))
+        code = full_disk(lambda: nm.save(new, folder / "run", force=True), 64 * (k + 1))
         survived += code == 3 and read_as(folder / "run", [old]) and not list(folder.rglob("*.part"))
     return tries, survived
 
@@ -190,7 +192,7 @@ def two_writers(folder: Path, tries: int) -> Counts:
 
         def often(model: Any, path: Path = path) -> None:
             for _ in range(5):
-                nm.save(model, path)
+                nm.save(model, path, force=True)
 
         codes = [ended(child) for child in [in_a_child(partial(often, model)) for model in models]]
         survived += codes == [0, 0] and read_as(path, models)

@@ -39,6 +39,7 @@ def test_fit_writes_a_complete_run(run):
         "structure.csv",
         "certificate.json",
         "data.json",
+        "latents.csv",
         "report.html",
     }
     model = nm.load(run)

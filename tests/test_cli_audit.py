@@ -36,6 +36,8 @@ def folder(tmp_path, monkeypatch):
     np.save("nan.npy", np.where(np.arange(N)[:, None] == 7, np.nan, Z))
     (tmp_path / "groups.csv").write_text("molecule\n" + "\n".join(f"m{k % 7}" for k in range(N)))
     np.save("groups.npy", np.arange(N) % 3)
+    (tmp_path / "few.csv").write_text("molecule\n" + "\n".join(f"m{k % 7}" for k in range(N - 2)))
+    (tmp_path / "index.csv").write_text(",a\n" + "\n".join(f"{k},{k % 7}.5" for k in range(N)))
     (tmp_path / "one.csv").write_text("\n".join(["m"] * N))
     (tmp_path / "two.csv").write_text("\n".join(["m,n"] * N))
     (tmp_path / "hole.csv").write_text("\n".join(['"m"', '""'] * (N // 2)))
@@ -100,6 +102,11 @@ def test_files_of_one_name_are_told_apart_by_their_folders(folder, noumena):
         (["a.npy", "b.csv", "--groups", "one.csv"], "two groups or more. Got m throughout"),
         (["a.npy", "b.csv", "--groups", "two.csv"], "two.csv must have one column. Got 2 cells in line 1"),
         (["a.npy", "b.csv", "--groups", "hole.csv"], "Every row of hole.csv must have a label. Got none in row 1"),
+        (
+            ["a.npy", "b.csv", "--groups", "few.csv"],
+            "few.csv must have a label for each of 300 rows, and may have a header. Got 299 lines",
+        ),
+        (["a.npy", "index.csv"], "Every column of index.csv must have a name. Got none for column 0, an index perhaps"),
         (["short.npy", "short.npy", "a.npy"], "different files"),
         (["a.npy", "b.csv", "--input", "short.npy"], "input must have the 300 rows of the representations. Got 299"),
         (["a.npy", "b.csv", "--folds", "1"], "folds must be a whole number of at least 2"),

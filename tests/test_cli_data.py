@@ -193,3 +193,75 @@ def test_a_folder_of_pictures_without_image_names_the_option(fit, tmp_path):
     done = fit(tmp_path / "pictures")
     assert done.returncode == 2
     assert "Data must be a file, or a folder of pictures with --image." in done.stderr
+
+
+def test_the_latents_of_every_row_are_written_and_told_of(fit, messy, tmp_path, monkeypatch):
+    monkeypatch.setattr("noumena.cli.kept.STRETCH", 7)
+    done = fit(messy, "--columns", "1,2,3", "--impute", "mean")
+    assert done.returncode == 0, done.stderr
+    run = tmp_path / "run"
+    assert done.stdout.endswith(f"the page is {run / 'report.html'}, the latents are {run / 'latents.csv'}\n")
+    model, x = nm.load(run), frame()[["pulse", "voice", "x 3"]]
+    latents = pd.read_csv(run / "latents.csv")
+    assert list(latents.columns) == list(model.get_feature_names_out())
+    np.testing.assert_allclose(latents, model.transform(x.fillna(x.mean())), rtol=1e-5, atol=1e-6)
+
+
+def test_more_rows_than_can_be_written_leave_no_latents(fit, messy, tmp_path, monkeypatch):
+    monkeypatch.setattr("noumena.cli.kept.MOST", 39)
+    done = fit(messy, "--columns", "1,2,3", "--impute", "mean")
+    assert done.stdout.endswith("report.html\n")
+    assert not (tmp_path / "run" / "latents.csv").exists()
+
+
+def test_force_leaves_nothing_of_the_run_before_but_what_is_not_of_a_run(fit, messy, tmp_path):
+    run = tmp_path / "run"
+    assert fit(messy, "--columns", "1,2,3", "--impute", "mean").returncode == 0
+    for name in ("swaps.png", "traversals.png", "mine.txt"):
+        (run / name).write_text("old")
+    refused_last(fit(messy, "--force"))
+    assert (run / "swaps.png").exists()  # what is refused has written nothing
+    x = np.random.default_rng(0).integers(0, 255, (20, 1, 8, 8), dtype=np.uint8)
+    np.save(tmp_path / "x.npy", x[:, 0].reshape(20, 64))
+    assert fit(tmp_path / "x.npy", "--force").returncode == 0
+    assert {p.name for p in run.iterdir()} == {
+        "config.json", "weights.safetensors", "history.csv", "structure.csv", "certificate.json", "report.html",
+        "data.json", "latents.csv", "mine.txt",
+    }  # fmt: skip
+    assert "Filled" not in (run / "report.html").read_text()
+
+
+@pytest.mark.parametrize("device", ["mps", "xpu", "meta", "abacus"])
+def test_a_device_that_is_not_there_is_one_sentence(fit, messy, tmp_path, device):
+    line = refused_last(fit(messy, "--columns", "3", "--device", device))
+    assert line == (
+        f"noumena: --device must be cpu, cuda or auto, or another that torch can use on this machine. Got {device!r}."
+    )
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_too_few_rows_are_refused_before_training(fit, tmp_path, rows):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(rows, 3)))
+    assert refused(fit(tmp_path / "x.npy")) == f"x.npy must have at least 4 rows to learn from. Got {rows}."
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_fit_refused_late_leaves_no_folder(fit, messy, tmp_path):
+    assert refused_last(fit(messy, "--columns", "3", "--latents", "400"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_options_on_text_reach_the_reader(fit, tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"{a:.3f};{b:.3f};{c:.3f}".replace(".", ",") for a, b, c in rng.normal(size=(20, 3))]
+    (tmp_path / "own.csv").write_text("\n".join(["400;410;420", *lines, "?;-999;1,5"]))
+    asked = ["--sep", ";", "--decimal", ",", "--header", "--missing", "?,-999", "--impute", "median"]
+    done = fit(tmp_path / "own.csv", *asked)
+    assert done.returncode == 0, done.stderr
+    kept = json.loads((tmp_path / "run" / "data.json").read_text())
+    assert (kept["rows"], kept["names"]) == (21, ["400", "410", "420"])
+    assert kept["done"][0] == "Counted 2 cells as missing: '?', '-999'."
+    assert refused(fit(tmp_path / "own.csv", "--image", "--no-header", "--force")) == (
+        "Options on columns must come without --image. Got --header."
+    )

@@ -147,7 +147,13 @@ def test_fit_takes_bytes_and_keeps_them_as_pixels(images, tmp_path, here):
     np.save(tmp_path / "x.npy", images)
     done = here("fit", tmp_path / "x.npy", "--image", *QUICK, "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
-    assert {p.name for p in (tmp_path / "run").iterdir()} == FILES | PICTURES
+    assert {p.name for p in (tmp_path / "run").iterdir()} == FILES | PICTURES | {"data.json", "latents.csv"}
+    said = "Read 60 pictures in colour of 8 × 8 pixels."
+    assert done.stderr.splitlines()[0] == said
+    kept = json.loads((tmp_path / "run" / "data.json").read_text())
+    assert kept == {"file": "x.npy", "pictures": 60, "channels": 3, "height": 8, "width": 8, "done": [said]}
+    assert said in (tmp_path / "run" / "report.html").read_text()
+    assert len((tmp_path / "run" / "latents.csv").read_text().splitlines()) == 61
     model = nm.load(tmp_path / "run")
     assert model.decoder == ConvDecoder(3, 8, (32,))
     assert len(model.seeds_) == 1
@@ -169,6 +175,41 @@ def test_fit_takes_a_folder_of_pictures_and_channels_last(images, tmp_path, here
     done = here("fit", tmp_path / "pictures", "--image", *QUICK, "--out", tmp_path / "run", "--json", "--sparsity", "0")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["shape"] == [3, 8, 8]
+
+
+def test_further_frames_of_moving_pictures_are_said_to_be_left_out(tmp_path, here, monkeypatch):
+    image = pytest.importorskip("PIL.Image")
+    monkeypatch.setattr("noumena.cli.images.HELD", 0)
+    rng = np.random.default_rng(0)
+    (tmp_path / "pictures").mkdir()
+    for k in range(6):
+        first, *others = (image.fromarray(rng.integers(0, 255, (8, 8), dtype=np.uint8)) for _ in range(3))
+        ending, more = (".tif", {"save_all": True, "append_images": others}) if k < 2 else (".png", {})
+        first.save(tmp_path / "pictures" / f"{k}{ending}", **more)
+    done = here("fit", tmp_path / "pictures", "--image", *QUICK, "--sparsity", 0, "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[:2] == [
+        "Read 6 grey pictures of 8 × 8 pixels.",
+        "Left out all but the first frame of 2 files: 0.tif, 1.tif.",
+    ]
+    assert len((tmp_path / "run" / "latents.csv").read_text().splitlines()) == 7
+
+
+def test_pictures_of_several_sizes_are_refused_with_a_way_out(tmp_path, here):
+    image = pytest.importorskip("PIL.Image")
+    for k, side in enumerate((8, 12)):
+        image.fromarray(np.zeros((side, side), np.uint8)).save(tmp_path / f"{k}.png")
+    assert_refused(
+        here("fit", tmp_path, "--image", *QUICK, "--out", tmp_path / "run"),
+        "Pictures must all be 8 × 8 pixels like 0.png. Got 12 × 12 in 1.png; resize them first, or give a size.",
+    )
+
+
+def test_a_key_for_what_holds_one_array_is_refused(images, tmp_path, here):
+    np.save(tmp_path / "x.npy", images)
+    for path in (tmp_path, tmp_path / "x.npy"):
+        done = here("fit", path, "--image", *QUICK, "--key", "x", "--out", tmp_path / "run")
+        assert_refused(done, "--key must come with a .npz file. Got ")
 
 
 def test_numbers_between_0_and_1_and_grey_images_are_taken_too(images):
@@ -238,7 +279,7 @@ BAD = {
     "dark": "Got numbers from -0.5 to -0.5",
     "whole numbers": "Images must be bytes, or numbers in [0, 1]. Got dtype int64",
     "empty": "Images must be bytes",
-    "one": "must have at least 2 rows",
+    "one": "one.npy must have at least 4 pictures to learn from. Got 1.",
     "truncated": "must be a complete .npy file of images",
     "objects": "must be a complete .npy file of images",
     "archive": "must hold one array, or --key must name one. Got arrays a, b and key None",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import numbers
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -82,6 +84,8 @@ def table(x: Any, name: str = "x", *, min_rows: int = 1, varying: bool = False) 
     """
     if hasattr(x, "toarray"):
         raise TypeError(f"{name} must be a dense array. Got a sparse matrix; use {name}.toarray().")
+    unmasked(x, name)
+    _columns(x, name)
     if hasattr(x, "detach"):
         x = x.detach().cpu()
         x = (x.float() if x.is_floating_point() and x.element_size() < 4 else x).numpy()
@@ -130,6 +134,27 @@ def mapped(x: np.ndarray, name: str = "x", *, min_rows: int = 1, varying: bool =
     return x
 
 
+def unmasked(x: Any, name: str) -> None:
+    """Refuse a masked array with entries that are masked."""
+    masked = int(np.ma.getmaskarray(x).sum()) if isinstance(x, np.ma.MaskedArray) else 0
+    require(masked == 0, f"{name} must have no masked entries.", f"{masked} masked entr{'y' if masked == 1 else 'ies'}")
+
+
+def _columns(x: Any, name: str) -> None:
+    """Refuse a frame whose columns have the same names, or some text and others not."""
+    if not hasattr(x, "columns") or not hasattr(x, "shape"):
+        return
+    names = list(x.columns)
+    other = next((given for given in names if not isinstance(given, str)), None)
+    mixed = other is not None and any(isinstance(given, str) for given in names)
+    given = f"{other!r:.40}, of type {type(other).__name__}, beside text"
+    require(not mixed, f"The names of the columns of {name} must all be text.", given)
+    twice = [given for given in names if names.count(given) > 1][:1] if len(set(names)) < len(names) else []
+    require(
+        not twice, f"The columns of {name} must have different names.", f"{few([f'{t!r:.40}' for t in twice])} twice"
+    )
+
+
 def _numeric(x: Any, name: str) -> np.ndarray:
     try:
         array = np.asarray(x)
@@ -159,6 +184,26 @@ def _finite(array: np.ndarray, name: str, *, first: int = 0, among: str = "") ->
             f"{name} must be finite. Got {nan} NaN and {inf} inf entries{among}, the first at row {first + row}, "
             f"column {column}."
         )
+
+
+def csv_rows(path: str | Path, what: str) -> list[list[str]]:
+    """Lines of a text of cells with commas, blank ones left out; ``what`` the file is for, a structure.
+
+    A file that is not there, is no text, or has its cells parted by something else is one sentence.
+    """
+    try:
+        with Path(path).open(newline="", encoding="utf-8-sig") as file:
+            rows = [row for row in csv.reader(file) if row]
+    except FileNotFoundError as error:
+        raise InputError(f"The {what} file must exist. Got {path}.") from error
+    except OSError as error:
+        raise InputError(f"The {what} must be a file that can be read. Got {path} ({error.strerror}).") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"The {what} file must be text. Got {path}.") from error
+    other = next((sign for sign in (";", "\t") if rows and len(rows[0]) == 1 and sign in rows[0][0]), None)
+    given = f"{'a tab' if other == chr(9) else repr(other)} in the first line"
+    require(other is None, f"The cells of {path} must be parted by commas.", given)
+    return rows
 
 
 def slots(slots: Any, n_latents: int) -> tuple[int, ...]:

@@ -25,6 +25,9 @@ from noumena import checks
 from noumena.checks import InputError
 from noumena.evidence import Evidence, widest_gap
 
+_ENTRIES = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
+_CORNER = ("", "observed", "observation", "observations", "name", "names", "index", "unnamed: 0")
+
 
 @dataclass(frozen=True)
 class LatentSet:
@@ -129,25 +132,22 @@ class Structure:
     @classmethod
     def from_csv(cls, path: str | Path) -> Structure:
         """Read a table of 0 and 1: first row the latents' names, first column the observations'."""
-        try:
-            with Path(path).open(newline="") as file:
-                rows = [row for row in csv.reader(file) if row]
-        except FileNotFoundError as error:
-            raise InputError(f"The structure file must exist. Got {path}.") from error
-        except OSError as error:
-            given = f"{path} ({error.strerror})"
-            raise InputError(f"The structure must be a file that can be read. Got {given}.") from error
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise InputError(f"The structure file must be text. Got {path}.") from error
+        rows = checks.csv_rows(path, "structure")
         checks.require(len(rows) >= 2, "A structure file needs a header and one row.", f"{len(rows)} rows in {path}")
         header, *body = rows
-        for line, row in enumerate(body, 2):
+        if header[0].strip().lower() not in _CORNER:
+            named = not all(row[0].strip().lower() in _ENTRIES for row in body)
+            must = f"{path} must begin with a column of names of observations."
+            checks.require(named, must, f"only 0 and 1 under {header[0]!r:.40}")
+            named = not all(cell.strip().lower() in _ENTRIES for cell in header[1:]) or len(header) < 2
+            checks.require(named, f"{path} must begin with a line of names of latents.", ",".join(header)[:60])
+        entries = [[_ENTRIES.get(cell.strip().lower()) for cell in row[1:]] for row in body]
+        for line, (row, found) in enumerate(zip(body, entries, strict=True), 2):
             checks.require(
-                len(row) == len(header) and {c.strip() for c in row[1:]} <= {"0", "1"},
+                len(row) == len(header) and None not in found,
                 f"Every row of {path} must have a name and {len(header) - 1} entries 0 or 1.",
                 f"line {line}: {' '.join(','.join(row).split())[:60]}",
             )
-        entries = [[c.strip() == "1" for c in row[1:]] for row in body]
         return cls(entries, observed=[row[0] for row in body], latent=header[1:])
 
     @classmethod
@@ -166,9 +166,9 @@ class Structure:
         sorted strengths is used. A latent that touches nothing keeps its strongest entry, so that
         the structure stays a structure; the evidence shows how weak it is.
         """
-        from noumena.strength import relative_strength  # torch is imported when a decoder is there
+        from noumena.strength import strength_of  # torch is imported when a decoder is there
 
-        strength = relative_strength(decoder, z)
+        strength = strength_of(decoder, z)
         line = widest_gap(strength) if threshold is None else checks.number(threshold, "threshold", minimum=0)
         support = strength > line
         silent = np.flatnonzero(~support.any(axis=0))

@@ -37,7 +37,7 @@ def test_a_failed_save_leaves_the_run_that_was_there(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr("noumena.structure.Structure.to_csv", full)
     with pytest.raises(OSError, match="No space left"):
-        nm.save(fitted(1), tmp_path)
+        nm.save(fitted(1), tmp_path, force=True)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 

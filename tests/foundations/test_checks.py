@@ -196,3 +196,29 @@ def test_slots_that_do_not_fit_are_refused(slots: Any, sentence: str) -> None:
     with pytest.raises(InputError) as error:
         checks.slots(slots, 6)
     assert message(error) == sentence
+
+
+def test_masked_entries_are_refused_and_an_empty_mask_is_none() -> None:
+    x = np.ma.masked_greater(np.arange(6.0).reshape(3, 2), 2)
+    with pytest.raises(InputError) as error:
+        checks.table(x, "z")
+    assert message(error) == "z must have no masked entries. Got 3 masked entries."
+    np.testing.assert_array_equal(checks.table(np.ma.array(np.ones((2, 2)))), np.ones((2, 2)))
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (["a", "b", "a"], "The columns of x must have different names. Got 'a' twice."),
+        (["a", 1, "b"], "The names of the columns of x must all be text. Got 1, of type int, beside text."),
+    ],
+)
+def test_frames_whose_columns_cannot_be_told_apart_are_refused(names: list[Any], sentence: str) -> None:
+    with pytest.raises(InputError) as error:
+        checks.table(pd.DataFrame(np.ones((2, 3)), columns=names))
+    assert message(error) == sentence
+
+
+def test_frames_with_names_of_one_kind_are_read() -> None:
+    assert checks.table(pd.DataFrame(np.ones((2, 3)))).shape == (2, 3)
+    assert checks.table(pd.DataFrame(np.ones((2, 2)), columns=["a", "b"])).shape == (2, 2)

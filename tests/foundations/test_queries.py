@@ -196,7 +196,8 @@ def test_a_query_that_does_not_parse_says_what_is_wrong_and_where(text: str, wha
 @pytest.mark.parametrize(("text", "name", "at"), [("x9", "x9", 1), ("(x1 | 'x 9')", "x 9", 7), ("x1-X2", "X2", 4)])
 def test_an_unknown_name_is_told_with_its_place(text: str, name: str, at: int) -> None:
     assert refused(text) == (
-        f"A query's names must be observations or latents of the structure. Got {name!r} at character {at} of {text!r}."
+        f"A query's names must be observations or latents of the structure. Got {name!r} at character {at} of "
+        f"{text!r}, where there are x1, x2, x3, x4 and z1, z2, z3, z4, z5."
     )
 
 
@@ -227,3 +228,13 @@ def test_what_nests_too_deeply_is_refused_and_the_deepest_allowed_is_read() -> N
 def test_quoted_signs_do_not_count_as_nesting() -> None:
     named = with_names("(", "x")
     assert parse(" | ".join(["'('"] * (DEEPEST + 20)), named) == named.of("(")
+
+
+def test_a_name_that_is_not_there_is_answered_with_those_that_are() -> None:
+    S = Structure([[1, 0], [1, 1]], observed=["vane", "roof"], latent=["wind", "sun"])
+    with pytest.raises(InputError) as error:
+        parse("roof & vnae", S)
+    assert str(error.value) == (
+        "A query's names must be observations or latents of the structure. Got 'vnae' at character 8 of "
+        "'roof & vnae', where there are vane, roof and wind, sun."
+    )

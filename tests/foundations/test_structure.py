@@ -220,6 +220,11 @@ def test_a_structure_file_may_have_blank_lines_and_spaces(tmp_path: Path) -> Non
         (b",z1\nx1,0\n", "Every latent must touch at least one observation."),
         (b",z1,z1\nx1,1,1\n", "Names of latent variables must differ."),
         (b"\xff\xfe\xfa,\n", "The structure file must be text."),
+        (b";z1;z2\nx1;1;0\n", "must be parted by commas. Got ';' in the first line."),
+        (b"\tz1\nx1\t1\n", "must be parted by commas. Got a tab in the first line."),
+        (b"a,b,c\n1,0,1\n0,1,1\n", "must begin with a column of names of observations. Got only 0 and 1 under 'a'."),
+        (b"1,0,1\n0,1,1\n", "must begin with a column of names of observations. Got only 0 and 1 under '1'."),
+        (b"pulse,1,0\nvoice,1,1\n", "must begin with a line of names of latents. Got pulse,1,0."),
     ],
 )
 def test_a_bad_structure_file_is_refused(tmp_path: Path, content: bytes, sentence: str) -> None:
@@ -227,6 +232,24 @@ def test_a_bad_structure_file_is_refused(tmp_path: Path, content: bytes, sentenc
     with pytest.raises(InputError) as error:
         Structure.from_csv(tmp_path / "s.csv")
     assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "observed", "latent"),
+    [
+        ("observed,age,mood\npulse,1,0\nvoice,1,1\n", ("pulse", "voice"), ("age", "mood")),
+        ("sensor,age,mood\n0,1,0\nvoice,1,1\n", ("0", "voice"), ("age", "mood")),
+        (",0,1\n0,1,0\n1,1,1\n", ("0", "1"), ("0", "1")),
+        ("Observed,0,1\n0,1.0,0.0\n1,True,TRUE\n", ("0", "1"), ("0", "1")),
+        ("\ufeff,age,mood\npulse,1,False\nvoice,1,1\n", ("pulse", "voice"), ("age", "mood")),
+    ],
+)
+def test_names_and_entries_of_a_structure_file_are_read_as_others_write_them(
+    tmp_path: Path, content: str, observed: tuple[str, ...], latent: tuple[str, ...]
+) -> None:
+    (tmp_path / "s.csv").write_text(content, encoding="utf-8")
+    S = Structure.from_csv(tmp_path / "s.csv")
+    assert Structure([[1, 0], [1, 1]], observed=observed, latent=latent) == S
 
 
 def test_a_missing_structure_file_is_refused(tmp_path: Path) -> None:

@@ -66,9 +66,11 @@ def test_features_are_chosen_by_name_or_by_their_beginning(tmp_path: Path) -> No
     assert read_annotated(path, WANTED, features=["Cells_"]).names == NAMES[:2]
     assert read_annotated(path, WANTED, features=["Nuclei_Area", "Cells_T"]).names == NAMES[1:]
     np.testing.assert_allclose(read_annotated(path, WANTED, features=["Nuclei"]).x, X[:, 2:])
-    assert refusal(path, features=["Nucleoli"]) == (
-        "--features must name or begin some numeric columns of data.csv. Got Nucleoli."
-    )
+    for given in (["Nucleoli"], ["Cells_", "Nucleoli"], ["Nuclei", "well"]):
+        assert refusal(path, features=given) == (
+            f"Every name of --features must be, or begin, a numeric column of data.csv. Got {given[-1]!r} where there "
+            f"are {', '.join(NAMES)}."
+        )
 
 
 def test_numbers_that_may_be_names_are_pointed_out(tmp_path: Path) -> None:

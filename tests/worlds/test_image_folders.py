@@ -92,7 +92,9 @@ def test_pictures_with_a_palette_come_back_in_its_colours(tmp_path: Path) -> Non
 def test_pictures_of_many_sizes_are_stretched_to_one(tmp_path: Path) -> None:
     first, second = saved(tmp_path / "a.png", drawn(4, 6, 3)), saved(tmp_path / "b.png", drawn(5, 5, 3))
     text = refusal(lambda: folder(tmp_path))
-    assert text == "Pictures must all be 4 × 6 pixels like a.png, or size must be given. Got 5 × 5 in b.png."
+    assert (
+        text == "Pictures must all be 4 × 6 pixels like a.png. Got 5 × 5 in b.png; resize them first, or give a size."
+    )
     found = folder(tmp_path, size=(3, 5))
     assert found.shape == (3, 3, 5)
     expected = np.asarray(Image.fromarray(second).resize((5, 3), Image.Resampling.LANCZOS))

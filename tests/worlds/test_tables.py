@@ -124,7 +124,7 @@ def test_arrays_without_two_axes_are_refused(tmp_path: Path, ending: str, shape:
 
 @pytest.mark.parametrize("ending", [".npy", ".npz", ".csv", ".parquet"])
 def test_tables_without_rows_are_refused(tmp_path: Path, ending: str) -> None:
-    assert "must have at least 1 rows. Got 0" in refusal(write(tmp_path / f"data{ending}", X[:0]))
+    assert "must have at least 1 row. Got 0." in refusal(write(tmp_path / f"data{ending}", X[:0]))
 
 
 @pytest.mark.parametrize("ending", [".npy", ".npz", ".csv", ".parquet"])
@@ -177,7 +177,7 @@ def test_a_bare_pickle_is_refused_and_never_opened(tmp_path: Path) -> None:
         ("1,2\n3,\n", "data.csv must be finite. Got 1 NaN and 0 inf entries, the first at row 1, column 1."),
         ("a;b\n1;2\n", "The cells of data.csv must be parted by commas. Got ';' in the first line."),
         ("a\tb\n1\t2\n", "The cells of data.csv must be parted by commas. Got a tab in the first line."),
-        ("a,b\n", "data.csv must have at least 1 rows. Got 0 sample(s)"),
+        ("a,b\n", "data.csv must have at least 1 row. Got 0."),
         ('a,b\n1,"2\n', "data.csv must be a complete .csv file of numbers."),
     ],
 )
@@ -228,7 +228,7 @@ def test_missing_files_folders_and_unknown_endings_are_refused(tmp_path: Path) -
     assert refusal(tmp_path / "nowhere.csv") == f"The data file must exist. Got {tmp_path / 'nowhere.csv'}."
     (tmp_path / "folder.csv").mkdir()
     assert refusal(tmp_path / "folder.csv") == f"The data must be a file. Got the folder {tmp_path / 'folder.csv'}."
-    for name, ending in (("data.txt", "'.txt'"), ("data.pkl", "'.pkl'"), ("data", "''")):
+    for name, ending in (("data.txt", "'.txt'; save it as .csv"), ("data.pkl", "'.pkl'"), ("data", "''")):
         (tmp_path / name).write_text("1,2\n")
         expected = f"The ending of {name} must be one of {', '.join(ENDINGS)}. Got {ending}."
         assert refusal(tmp_path / name) == expected

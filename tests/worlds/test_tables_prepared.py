@@ -207,5 +207,5 @@ def test_words_and_no_rows_in_other_arrays_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"own.npy must hold numbers only"):
         read_prepared(tmp_path / "own.npy")
     np.save(tmp_path / "own.npy", np.zeros((0, 2)))
-    with pytest.raises(InputError, match=r"own.npy must have at least 1 rows"):
+    with pytest.raises(InputError, match=r"^own.npy must have at least 2 rows. Got 0.$"):
         read_prepared(tmp_path / "own.npy")

@@ -118,6 +118,7 @@ def _beside(rows: Tensor, held: Tensor | None) -> Tensor:
 
 def checked(name: str, rows: Any) -> tuple[np.ndarray, tuple[str, ...]]:
     """A finite table without its constant columns."""
+    checks.unmasked(rows, name)
     found = rows.detach().cpu() if isinstance(rows, Tensor) else rows
     array = np.asarray(found.float() if isinstance(found, Tensor) and found.dtype == torch.bfloat16 else found)
     if array.dtype.kind == "f" and array.ndim == 2 and not np.isfinite(array).all():

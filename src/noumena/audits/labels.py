@@ -42,6 +42,9 @@ def _csv(path: Path, rows: int) -> np.ndarray:
         wide is None, f"{path.name} must have one column.", f"{len(lines[wide or 0])} cells in line {(wide or 0) + 1}"
     )
     labels = [row[0].strip() for row in lines]
+    fits = len(labels) in (rows, rows + 1)
+    must = f"{path.name} must have a label for each of {rows} rows, and may have a header."
+    checks.require(fits, must, f"{len(labels)} lines")
     kept = labels[1:] if len(labels) == rows + 1 else labels
     empty = next((k for k, label in enumerate(kept) if not label), None)
     checks.require(empty is None, f"Every row of {path.name} must have a label.", f"none in row {empty}")

@@ -43,6 +43,9 @@ def deconfound(
 
     chosen = None if features is None else [name.strip() for name in features.split(",") if name.strip()]
     table = read_annotated(data, (batch, label), features=chosen)
+    from noumena.worlds.columns import require_finite
+
+    require_finite(table.x, table.names, data.name)
     import pandas as pd
 
     from noumena.deconfounding import deconfound as compared

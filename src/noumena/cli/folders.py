@@ -44,15 +44,18 @@ def claim(out: Path, *, force: bool, resume: bool = False, trains: bool = True) 
 
 
 @contextmanager
-def claimed(out: Path | None, *, force: bool) -> Iterator[None]:
-    """Claim the folder, if one is asked for, before the work; it goes again, still empty, if the input is refused."""
+def claimed(out: Path | None, *, force: bool, resume: bool = False, trains: bool = False) -> Iterator[None]:
+    """Claim the folder, if one is asked for, before the work; if the input is refused it goes again, still empty but
+    for a checkpoint."""
     if out is None:
         yield
         return
-    claim(out, force=force, trains=False)
+    claim(out, force=force, resume=resume, trains=trains)
     try:
         yield
     except InputError:
+        for checkpoint in out.glob(f"{CHECKPOINT}*") if trains and not resume else ():
+            checkpoint.unlink()
         if not any(out.iterdir()):
             out.rmdir()
         raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noumena.checks import InputError, require
+from noumena.checks import InputError, few, require
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,10 +23,25 @@ WIDTHS = (32, 32, 64)
 def read_images(path: Path, *, key: str | None = None) -> tuple[Any, Shape]:
     """Rows for ``fit``, bytes or numbers in [0, 1] or a folder's pictures, and their (channels, height, width)."""
     if path.is_dir():
+        require(key is None, "--key must come with a .npz file.", f"{path.name}")
         return _folder(path)
     images = channels_first(_array(path, key))
     shape = (int(images.shape[1]), int(images.shape[2]), int(images.shape[3]))
     return images.reshape(len(images), -1), shape
+
+
+def told(path: Path, number: int, shape: Shape) -> list[str]:
+    """Sentences on what was read of a file or a folder, and what was left out."""
+    channels, height, width = shape
+    kind = "grey pictures" if channels == 1 else "pictures in colour"
+    said = [f"Read {number} {kind} of {height} × {width} pixels."]
+    if path.is_dir():
+        from noumena.worlds.folders import moving
+
+        names = moving(path)
+        files = f"{len(names)} file{'' if len(names) == 1 else 's'}"
+        said += [f"Left out all but the first frame of {files}: {few(names)}."] if names else []
+    return said
 
 
 def conv_nets(shape: Shape) -> dict[str, Any]:
@@ -82,6 +97,7 @@ def _array(path: Path, key: str | None) -> np.ndarray:
         with path.open("rb") as file:
             found = np.load(file, allow_pickle=False)
             if isinstance(found, np.ndarray):
+                require(key is None, "--key must come with a .npz file.", path.name)
                 return found
             must = f"{path.name} must hold one array, or --key must name one."
             given = f"arrays {', '.join(found.files[:8]) or 'none'} and key {key}"
@@ -91,6 +107,7 @@ def _array(path: Path, key: str | None) -> np.ndarray:
         raise
     except Exception as error:  # a damaged file may make its reader raise anything
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        first = "something else, or Python's objects, which are never unpickled" if "allow_pickle" in first else first
         raise InputError(f"{path.name} must be a complete {path.suffix} file of images. Got: {first}.") from error
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noumena.checks import InputError, count, number, one_of, require
-from noumena.cli.folders import CHECKPOINT, claim, free, write_json
-from noumena.cli.verbs import Device, Force, Json, Seed, print_table, say
+from noumena.cli.folders import CHECKPOINT, claim, claimed, free, write_json
+from noumena.cli.kept import FACTS, LATENTS, forget, write_latents
+from noumena.cli.verbs import Device, Force, Json, Seed, print_table, require_device, say
 
 if TYPE_CHECKING:
     from noumena.estimators import Estimator
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 
 KINDS = {"vae": "VAE", "beta-vae": "BetaVAE", "autoencoder": "Autoencoder"}
 DATA = (
-    "A .npy, .npz, .csv, .tsv, .parquet, .h5, .hdf5, .zarr or .h5ad file, rows are samples; with --image a .npy or "
-    ".npz file of bytes, (image, channel, height, width) or channels last, or a folder of pictures."
+    "A .npy, .npz, .csv, .tsv (or .gz of these two), .parquet, .h5, .hdf5, .zarr or .h5ad file, rows are samples; with "
+    "--image a .npy or .npz file of bytes, (image, channel, height, width) or channels last, or a folder of pictures."
 )
-FACTS = "data.json"
-"""What a run keeps of its table: the file's name, its size, names of columns, and what was done to them."""
+LEAST = 4
+"""Rows that something can be learned from: some are held out, and a structure is read off at two of the others."""
 TABLE = {"models": 8, "batch_size": 256, "learning_rate": 1e-2}
 IMAGES = {"models": 1, "batch_size": 64, "learning_rate": 1e-3}
 """Defaults by the kind of data; those of convolutional networks are smaller."""
@@ -46,6 +47,7 @@ def demo(
     """
     count(steps, "--steps")
     count(seed, "--seed", minimum=0)
+    require_device(device)
     claim(out, force=force)
     from noumena.demo import tell
     from noumena.report import write
@@ -82,6 +84,10 @@ def fit(
     drop: Annotated[str | None, typer.Option(help="Columns to leave out, by name or number, with commas.")] = None,
     impute: Annotated[str | None, typer.Option(help="Missing cells: mean, median, drop-rows, drop-columns.")] = None,
     drop_constant: Annotated[bool, typer.Option("--drop-constant", help="Leave out columns that never vary.")] = False,
+    missing: Annotated[str | None, typer.Option(help='Cells that count as missing, with commas: "?,-999".')] = None,
+    header: Annotated[bool | None, typer.Option(help="Whether text begins with names; found out by default.")] = None,
+    sep: Annotated[str | None, typer.Option(help="Sign between the cells of text, or tab.")] = None,
+    decimal: Annotated[str | None, typer.Option(help="Sign in the numbers of text, if it is a comma.")] = None,
     standardise: Annotated[bool, typer.Option(help="Columns get mean 0 and deviation 1 inside a model.")] = True,
     seed: Seed = 0,
     device: Device = "cpu",
@@ -105,25 +111,27 @@ def fit(
     count(seed, "--seed", minimum=0)
     number(sparsity, "--sparsity", minimum=0)
     free(out, force=force, resume=resume)
-    treated = {"columns": columns, "drop": drop, "impute": impute, "drop_constant": drop_constant}
+    treated = {"columns": columns, "drop": drop, "impute": impute, "drop_constant": drop_constant, "missing": missing,
+               "header": header, "sep": sep, "decimal": decimal}  # fmt: skip
     given = _images(data, key, treated) if image else _table(data, key, treated, standardise=standardise)
-    claim(out, force=force, resume=resume)
-    import noumena as nm
+    require_device(device)
+    with claimed(out, force=force, resume=resume, trains=True):
+        import noumena as nm
 
-    training = nm.Training(
-        steps=steps,
-        batch_size=usual["batch_size"] if batch_size is None else batch_size,
-        learning_rate=usual["learning_rate"] if learning_rate is None else learning_rate,
-        clip=clip,
-        device=device,
-        checkpoint=out / CHECKPOINT,
-        checkpoint_seconds=checkpoint_seconds,
-        verbose=not as_json and sys.stderr.isatty(),
-    )
-    kind, settings = _kind(estimator, sparsity, points=POINTS[image])
-    settings |= given.settings
-    model = kind(latents, n_models=models, training=training, random_state=seed, **settings)
-    _finish(model.fit(given.rows), out, given, as_json=as_json)
+        training = nm.Training(
+            steps=steps,
+            batch_size=usual["batch_size"] if batch_size is None else batch_size,
+            learning_rate=usual["learning_rate"] if learning_rate is None else learning_rate,
+            clip=clip,
+            device=device,
+            checkpoint=out / CHECKPOINT,
+            checkpoint_seconds=checkpoint_seconds,
+            verbose=not as_json and sys.stderr.isatty(),
+        )
+        kind, settings = _kind(estimator, sparsity, points=POINTS[image])
+        settings |= given.settings
+        model = kind(latents, n_models=models, training=training, random_state=seed, **settings)
+        _finish(model.fit(given.rows), out, given, as_json=as_json)
 
 
 def report(
@@ -159,11 +167,11 @@ def _kind(estimator: str, sparsity: float, *, points: int) -> tuple[Any, dict[st
 
 @dataclass(frozen=True)
 class _Given:
-    """Rows for a fit and the parameters of a model of them; what a run keeps of a table, or the shape of a picture."""
+    """Rows for a fit, the parameters of a model of them, what a run keeps of them, and the shape of a picture."""
 
     rows: Any
     settings: dict[str, Any]
-    facts: dict[str, Any] | None = None
+    facts: dict[str, Any]
     shape: Shape | None = None
 
 
@@ -174,8 +182,10 @@ def _table(data: Path, key: str | None, treated: dict[str, Any], *, standardise:
     from noumena.worlds.columns import listed
     from noumena.worlds.tables import read_prepared
 
-    chosen = {**treated, "columns": listed(treated["columns"]), "drop": listed(treated["drop"]) or ()}
+    lists = {name: listed(treated[name]) for name in ("columns", "drop", "missing")}
+    chosen = {name: value for name, value in {**treated, **lists}.items() if value is not None}
     table = read_prepared(data, key=key, **chosen)
+    require(len(table.x) >= LEAST, f"{data.name} must have at least {LEAST} rows to learn from.", len(table.x))
     for sentence in table.done:
         say(sentence)
     size = {"rows": table.x.shape[0], "columns": table.x.shape[1], "names": table.names and list(table.names)}
@@ -189,12 +199,19 @@ def _table(data: Path, key: str | None, treated: dict[str, Any], *, standardise:
 
 def _images(data: Path, key: str | None, treated: dict[str, Any]) -> _Given:
     """Images as flat rows, for convolutional networks."""
-    asked = [f"--{name.replace('_', '-')}" for name, value in treated.items() if value]
+    usual = {"drop_constant": False}
+    asked = [f"--{name.replace('_', '-')}" for name, value in treated.items() if value is not usual.get(name)]
     require(not asked, "Options on columns must come without --image.", ", ".join(asked))
-    from noumena.cli.images import conv_nets, read_images
+    from noumena.cli.images import conv_nets, read_images, told
 
     rows, shape = read_images(data, key=key)
-    return _Given(rows, {**conv_nets(shape), "standardise": False}, shape=shape)
+    settings = {**conv_nets(shape), "standardise": False}
+    require(len(rows) >= LEAST, f"{data.name} must have at least {LEAST} pictures to learn from.", len(rows))
+    done = told(data, len(rows), shape)
+    for sentence in done:
+        say(sentence)
+    size = dict(zip(("channels", "height", "width"), shape, strict=True))
+    return _Given(rows, settings, {"file": data.name, "pictures": len(rows), **size, "done": done}, shape)
 
 
 def _shape(text: str) -> Shape:
@@ -209,9 +226,10 @@ def _shape(text: str) -> Shape:
 def _finish(model: Estimator, out: Path, given: _Given, *, as_json: bool) -> None:
     from noumena.estimators import save
 
-    save(model, out)
-    if given.facts is not None:
-        write_json(given.facts, out / FACTS)
+    save(model, out, force=True)  # the folder is claimed already
+    forget(out)
+    write_json(given.facts, out / FACTS)
+    write_latents(model, given.rows, out)
     _describe(model, out, given.shape, as_json=as_json)
     if model.interrupted_:
         say(f"The best models so far are in {out}; --resume continues from the last checkpoint")
@@ -227,7 +245,8 @@ def _describe(model: Estimator, out: Path, shape: Shape | None, *, as_json: bool
     lead = "What was learned, and what about it can be trusted. Nothing here has seen true latents."
     lead = " ".join([lead, *_done(out / FACTS)])
     page = write(Page(title="Learned latents", lead=lead, chapters=chapters), out / "report.html")
-    print(text if as_json else f"{words}\n\nThe run is in {out}, the page is {page}")
+    written = f", the latents are {out / LATENTS}" if (out / LATENTS).is_file() else ""
+    print(text if as_json else f"{words}\n\nThe run is in {out}, the page is {page}{written}")
 
 
 def _done(path: Path) -> list[str]:

@@ -7,10 +7,25 @@ from typing import Annotated, Any
 
 import typer
 
+from noumena.checks import InputError
+
 Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 Force = Annotated[bool, typer.Option("--force", help="Write into a folder that already holds something.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def require_device(device: str) -> None:
+    """Refuse a device on which torch cannot hold a number here."""
+    if device in ("cpu", "auto"):
+        return
+    import torch
+
+    try:
+        torch.zeros(1, device=device).item()
+    except Exception as error:  # what torch raises depends on the device and on how it was built
+        must = "--device must be cpu, cuda or auto, or another that torch can use on this machine."
+        raise InputError(f"{must} Got {device!r:.40}.") from error
 
 
 def say(sentence: str) -> None:

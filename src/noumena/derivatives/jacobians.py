@@ -6,7 +6,8 @@ A batched map sends ``(batch, latent)`` to ``(batch, observed)``, row by row; it
 their activations, at the cost of one pass per latent or per observation, whichever are fewer. *forward*: any other map,
 one forward-mode pass per latent. *reverse*: the same maps when they have fewer observations than latents, one
 reverse-mode pass per observation. Every way gives the same numbers, is differentiable, and works inside
-``torch.func.vmap``; directions go in chunks that respect a memory budget (counted per model inside ``vmap``).
+``torch.func.vmap``; directions go in chunks that respect a memory budget (counted per model inside ``vmap``). Where a
+map's kernels do not allow the way, another is taken (``noumena.derivatives.fallbacks``), *autograd* as the last.
 
 Batch normalisation in training mode mixes the rows, so no row has a Jacobian of its own, and dropout in training mode
 is another map at every call: modules that hold either are refused.
@@ -16,16 +17,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import jvp, vjp, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from noumena import checks
 from noumena.derivatives import tangents
+from noumena.derivatives.fallbacks import SAME, by_autograd, first, stepwise
 
 Map = Callable[[Tensor], Tensor]
 
@@ -74,7 +79,18 @@ def differentiate(
         at = linearised(f, z)
         return Differentiated(at.x, tangents.whole(at, z, memory), chosen)
     by_row(f, z)
-    return Differentiated(*(_reverse if chosen == "reverse" else _forward)(f, z, memory), chosen)
+    backward = partial(_by, "reverse", f, z, memory)
+    if chosen == "reverse":
+        ways = (backward,)
+    else:
+        ways = (partial(_by, "forward", f, z, memory), *([backward] if way == "auto" else []))
+    return first(*ways, *([partial(_by, "autograd", f, z, memory)] if way == "auto" else []))
+
+
+def _by(way: str, f: Map, z: Tensor, memory: int) -> Differentiated:
+    if way == "autograd":
+        return Differentiated(*by_autograd(lambda y: batched(f(y), y), z), way)
+    return Differentiated(*(_reverse if way == "reverse" else _forward)(f, z, memory), way)
 
 
 def way_of(f: Map, z: Float[Tensor, "batch latent"]) -> str:
@@ -91,7 +107,7 @@ def way_of(f: Map, z: Float[Tensor, "batch latent"]) -> str:
     if z.shape[1] < 2:
         return "forward"
     with torch.no_grad():
-        x = batched(f(z), z)
+        x = batched(f(z.clone()), z)
     return "reverse" if x.shape[1] < z.shape[1] else "forward"
 
 
@@ -120,7 +136,7 @@ def pushed(f: Map, z: Tensor, v: Tensor, memory: int) -> tuple[Tensor, Tensor]:
     """Values and derivatives along probes ``v`` (probe, batch, latent), as (probe, batch, observed)."""
 
     def along(direction: Tensor) -> tuple[Tensor, Tensor]:
-        value, tangent = jvp(f, (z,), (direction,))  # pyright: ignore[reportAssignmentType]
+        value, tangent = jvp(stepwise(f), (z,), (direction,))  # pyright: ignore[reportAssignmentType]
         return batched(value, z), tangent
 
     parts = [vmap(along)(part) for part in v.split(_at_once(z, memory))]
@@ -136,7 +152,8 @@ def _reverse(f: Map, z: Tensor, memory: int) -> tuple[Tensor, Tensor]:
 
 def pulling(f: Map, z: Tensor, memory: int) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """Values, and what pulls cotangents (probe, batch, observed) back to the latents."""
-    x, back = vjp(f, z)  # pyright: ignore[reportAssignmentType]
+    with sdpa_kernel(SDPBackend.MATH):  # whose derivatives have derivatives
+        x, back = vjp(lambda y: f(y.clone()), z)  # pyright: ignore[reportAssignmentType]
     batched(x, z)
     return x, lambda a: _joined([vmap(back)(part)[0] for part in a.split(_at_once(z, memory))])
 
@@ -157,21 +174,23 @@ def by_row(f: Map, z: Tensor) -> None:
     checks.require(z.ndim == 2, "z must have two axes, (batch, latent).", f"shape {tuple(z.shape)}")
     checks.require(z.shape[1] > 0, "z must have latents.", f"shape {tuple(z.shape)}")
     unsettled = [m for m in f.modules() if _unsettled(m)] if isinstance(f, nn.Module) else []
-    wanted = "The map must treat rows one by one and the same at every call; use its eval()."
-    checks.require(not unsettled, wanted, f"{type(unsettled[0]).__name__} in training mode" if unsettled else None)
+    checks.require(not unsettled, SAME, f"{type(unsettled[0]).__name__} in training mode" if unsettled else None)
 
 
 def _unsettled(layer: nn.Module) -> bool:
     if isinstance(layer, _BatchNorm):
         return layer.training or layer.running_mean is None
-    return isinstance(layer, _DropoutNd) and layer.training and layer.p > 0
+    if isinstance(layer, nn.RNNBase | nn.MultiheadAttention):
+        return layer.training and layer.dropout > 0
+    return layer.training and (isinstance(layer, nn.RReLU) or (isinstance(layer, _DropoutNd) and layer.p > 0))
 
 
-def batched(x: Tensor, z: Tensor) -> Tensor:
-    """The values, unless they are not one row per point."""
-    checks.require(
-        x.ndim == 2 and x.shape[0] == z.shape[0],
-        "The map must send (batch, latent) to (batch, observed).",
-        f"shapes {tuple(z.shape)} → {tuple(x.shape)}",
-    )
+def batched(x: Any, z: Tensor) -> Tensor:
+    """The values, unless they are not one row of real numbers per point."""
+    must = "The map must send (batch, latent) to (batch, observed)."
+    one = "The map must be a differentiable torch function that answers with one tensor."
+    checks.require(isinstance(x, Tensor), one, f"a {type(x).__name__}")
+    picture = x.ndim > 2 and x.shape[0] == z.shape[0]
+    given = f"shapes {tuple(z.shape)} → {tuple(x.shape)}" + (". Append nn.Flatten()" if picture else "")
+    checks.require(x.ndim == 2 and x.shape[0] == z.shape[0], must, given)
     return x

@@ -16,6 +16,7 @@ from torch.func import jvp, vmap
 
 from noumena import checks
 from noumena.derivatives import tangents
+from noumena.derivatives.fallbacks import first, stepwise
 from noumena.derivatives.jacobians import LIVE, NARROW, Map, batched, by_row, jacobian
 
 Index = tuple[int, ...]
@@ -35,14 +36,14 @@ def mixed_derivatives(
     structured = tangents.obstacle(f) is None
 
     def one(directions: Tensor) -> Tensor:
-        g = _layered(f, directions[0], memory) if structured else _dual(f, directions[0])
+        g = _layered(f, directions[0], memory) if structured else _dual(stepwise(f), directions[0])
         for direction in directions[1:]:
             g = _dual(g, direction)
         return batched(g(z), z)
 
     directions = torch.eye(z.shape[1], dtype=z.dtype, device=z.device)[torch.tensor(wanted, device=z.device)]
     chunk = _at_once(z, memory, 2 ** len(wanted[0]))
-    return vmap(one, chunk_size=chunk)(directions).movedim(0, -1)
+    return first(lambda: vmap(one, chunk_size=chunk)(directions)).movedim(0, -1)
 
 
 def _dual(g: Map, direction: Tensor) -> Map:
@@ -84,7 +85,12 @@ def mixed_differences(
     visits = [[place.setdefault(_moved(index, taken), len(place)) for index in wanted] for taken in subsets]
     counts = [[moves.count(j) for j in range(z.shape[1])] for moves in place]
     points = z + step * torch.tensor(counts, dtype=z.dtype, device=z.device)[:, None]
-    x = vmap(lambda y: batched(f(y), y), chunk_size=_at_once(z, memory, 1))(points)
+    chunk = _at_once(z, memory, 1)
+
+    def one(y: Tensor) -> Tensor:
+        return batched(f(y.clone()), y)
+
+    x = first(lambda: vmap(one, chunk_size=chunk)(points), lambda: torch.stack([one(y) for y in points]))
     total = torch.zeros_like(x[:1])
     for taken, visited in zip(subsets, visits, strict=True):
         total = total + (-1) ** (order - sum(taken)) * x[torch.tensor(visited, device=x.device)]

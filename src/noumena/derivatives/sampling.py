@@ -2,7 +2,8 @@
 
 Each row of a batch has its own probes or choice. Unbiased estimates follow: ``E‖J v‖² = ‖J‖²`` for probes of mean 0 and
 identity covariance, and a sum over all columns (rows) is the mean over ``k`` uniformly chosen ones times their number.
-Layered maps are taken by the structured pass, all others by forward mode (directions, columns) or reverse mode (rows).
+Layered maps are taken by the structured pass, all others by forward mode (directions, columns) or reverse mode (rows);
+a map whose kernels allow neither has its whole Jacobian computed (``noumena.derivatives.fallbacks``).
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from torch import Tensor
 
 from noumena import checks
 from noumena.derivatives import tangents
-from noumena.derivatives.jacobians import Map, by_row, linearised, pulling, pushed
+from noumena.derivatives.fallbacks import first
+from noumena.derivatives.jacobians import Map, by_row, jacobian, linearised, pulling, pushed
 
 
 def directional(
@@ -32,7 +34,10 @@ def directional(
     probes = v.movedim(1, 0)
     if tangents.obstacle(f) is None:
         return tangents.along(linearised(f, z), z, probes, memory).movedim(0, -1)
-    return pushed(f, z, probes, memory)[1].movedim(0, -1)
+    return first(
+        lambda: pushed(f, z, probes, memory)[1].movedim(0, -1),
+        lambda: jacobian(f, z, memory=memory) @ v.to(z.dtype).mT,
+    )
 
 
 def columns(
@@ -59,8 +64,16 @@ def rows(
     if tangents.obstacle(f) is None:
         at = linearised(f, z)
         return tangents.against(at, z, _units(which, at.x, at.x.shape[1]).movedim(1, 0), memory).movedim(0, 1)
-    x, pull = pulling(f, z, memory)
-    return pull(_units(which, x, x.shape[1]).movedim(1, 0)).movedim(0, 1)
+
+    def back() -> Tensor:
+        x, pull = pulling(f, z, memory)
+        return pull(_units(which, x, x.shape[1]).movedim(1, 0)).movedim(0, 1)
+
+    def chosen() -> Tensor:
+        J = jacobian(f, z, memory=memory)
+        return _units(which, J, J.shape[1]) @ J
+
+    return first(back, chosen)
 
 
 def _units(which: Tensor, like: Tensor, n: int) -> Tensor:

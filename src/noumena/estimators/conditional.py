@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from noumena import checks, seeds
+from noumena.estimators.builders import as_usual
 from noumena.estimators.estimator import Builder, Codec, Estimator, need_scale, network
 from noumena.estimators.training import Training
 from noumena.estimators.vae import IN_USE
@@ -171,6 +172,7 @@ class iVAE(Estimator):
         """The latents of the rows of a fit, which come with their ``u``."""
         return self.fit(x, y, **fit_params).transform(x, y if self.encode_u else None)
 
+    @as_usual()
     def score(self, x: Any, y: Any = None) -> float:
         """Minus the objective of the best model on ``x`` and its ``u``: higher is better."""
         check_is_fitted(self)

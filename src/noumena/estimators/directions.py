@@ -307,7 +307,7 @@ class DisCo(Estimator):
     def _begin(self, models: list[Any], rows: Any, training: Training) -> None:
         """The first stage: generators, trained against discriminators that are of no use after."""
         games = [self._game(model, seed) for model, seed in zip(models, self.seeds_, strict=True)]
-        parts = [getattr(self, name) for name in ("generator", "discriminator", "noise", "r1", "standardise")]
+        parts = [getattr(self, name) for name in ("generator", "noise", "r1", "standardise")] + [str(games[0])]
         fitted = train(games, self.seeds_, rows.marked(*parts, self.seeds_, training.consequential()), training)
         if fitted.interrupted:
             raise KeyboardInterrupt
@@ -330,7 +330,7 @@ class DisCo(Estimator):
         """Coordinates, along the k-th model's directions, of styles of fresh noise: where its structure is read off."""
         check_is_fitted(self)
         directions: Any = self.models_[k].decoder
-        z = torch.randn(POINTS, self.noise, generator=seeds.generator(0, "points"))
+        z = torch.randn(POINTS, self.noise, generator=seeds.generator(0, "points"), dtype=torch.float32)
         with torch.no_grad():
             return directions.coordinates(directions.generator.mapping(z.to(directions.centre)))
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -18,10 +18,12 @@ import torch
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from noumena import checks, seeds
 from noumena.checks import InputError
+from noumena.estimators.builders import Builder as Builder
+from noumena.estimators.builders import as_usual, description, fits_batched, freeze
+from noumena.estimators.builders import network as network
 from noumena.estimators.polish import polish
 from noumena.estimators.rows import (
     PIXEL,
@@ -33,19 +35,20 @@ from noumena.estimators.rows import (
     as_tensor,
     bytes_of,
     check_pictures,
+    check_spread,
     digest,
+    far,
     mapped_of,
     moments,
+    standardised,
     stretches,
 )
 from noumena.estimators.training import Objective, Training, train
 from noumena.estimators.transformer import Transformer
-from noumena.nets import MLP
 from noumena.penalties import Penalty
 from noumena.strength import within
 from noumena.structure import Structure
 
-Builder = Callable[[int, int], nn.Module]
 POINTS = 512
 """Latent points kept after a fit, where the structure and certificates are read off."""
 
@@ -150,10 +153,13 @@ class Estimator(Transformer):
 
     # ---- scikit-learn's verbs ----------------------------------------------------------------------------
 
+    @as_usual()
     def fit(self, x: Any, y: Any = None):
         """Train ``n_models`` seeds on ``x`` (batch, observed) and keep the best; ``y`` is ignored."""
-        self._check()
         training = Training() if self.training is None else self.training
+        known = isinstance(training, Training)
+        checks.require(known, "training must be a Training such as Training(steps=1000).", repr(training))
+        self._check()
         training.check()
         device = training.torch_device()
         array = self._table(x)
@@ -167,9 +173,24 @@ class Estimator(Transformer):
         seed = seeds.seed_of(self.random_state)
         self.seeds_ = [seed + k for k in range(self.n_models)]
         rows, mean, scale = self._rows(array, training, device, self._beside(y, len(array)))
-        models = [self._model(s, n_observed, mean, scale).to(device, mean.dtype) for s in self.seeds_]
+        models = [self._model(s, n_observed, mean, scale) for s in self.seeds_]
+        rows = replace(rows, fingerprint=self._fingerprint(rows.data, training, description(models[0])))
+        frozen = any(not weight.requires_grad for weight in models[0].parameters())
+        must = "polish must be 0 where a builder's weights have requires_grad=False, for its moves change them."
+        checks.require(not (frozen and training.polish), must, training.polish)
+        models = [model.to(device, getattr(torch, training.dtype)) for model in models]
+        if models[0].batched and self._own_builders() and not fits_batched(models, self.seeds_, rows, training):
+            training = training.changed(capture=False)
         self._adopt(models, rows, training, self._bound(x, y, training))
+        if device.type != "mps" and far(mean.numpy(), scale.numpy()):  # finished models then see rows as the fit did
+            for model in self.models_:
+                model.double().load_state_dict({"mean": mean, "scale": scale}, strict=False)
         return self
+
+    def _own_builders(self) -> bool:
+        """Whether networks are built by anything but this library."""
+        given = self.get_params(deep=False).values()
+        return any(callable(v) and not type(v).__module__.startswith("noumena.") for v in given)
 
     def _bound(self, x: Any, y: Any, training: Training) -> float | None:
         """What the loss without its penalty may reach: a tolerance above the best of the same models without it."""
@@ -219,6 +240,7 @@ class Estimator(Transformer):
         check_is_fitted(self)
         return np.stack([np.asarray(self._through(x, "encode", k)) for k in range(len(self.models_))])
 
+    @as_usual()
     def score(self, x: Any, y: Any = None) -> float:
         """Minus the objective of the best model on ``x``: higher is better, as scikit-learn wants."""
         check_is_fitted(self)
@@ -269,41 +291,41 @@ class Estimator(Transformer):
         order = torch.randperm(n, generator=seeds.generator(0, "held-out rows", n))
         n_held_out = min(n - 1, max(1, round(training.held_out * n))) if training.held_out > 0 else 0
         data = digest(array, beside)
-        fingerprint = self._fingerprint(data, training)
-        kept, held = order[n_held_out:], order[:n_held_out] if n_held_out else order
-        if are_pictures(array) or (beside is None and (mapped_of(array) is not None or array.dtype == np.uint8)):
-            mean, scale = self._units(array, kept)
-            mean, scale = torch.as_tensor(mean, dtype=dtype), torch.as_tensor(scale, dtype=dtype)
-            train_rows, held_out = (
-                _pixels(array, places, mean.to(device), scale.to(device)) for places in (kept, held)
-            )
-            return Rows(train_rows, held_out, fingerprint, data), mean, scale
-        x = as_tensor(array).to(dtype)
-        mean = x[kept].mean(dim=0) if self.standardise else x.new_zeros(x.shape[1])
-        spread = x[kept].std(dim=0, correction=0) if self.standardise else x.new_ones(x.shape[1])
-        scale = torch.where(spread > 0, spread, torch.ones_like(spread))
-        standard = (x - mean) / scale
+        kept, held = order[n_held_out:].numpy(), (order[:n_held_out] if n_held_out else order).numpy()
+        stays = are_pictures(array) or (beside is None and (mapped_of(array) is not None or array.dtype == np.uint8))
+        mean, scale = self._units(array, kept, PIXEL if stays and mapped_of(array) is None else 1.0)
+        units = torch.as_tensor(mean), torch.as_tensor(scale)
+        if stays:
+            short = [unit.to(device, dtype) for unit in units]
+            train_rows, held_out = (_left(array, places, *short, exact=(mean, scale)) for places in (kept, held))
+            return Rows(train_rows, held_out, "", data), *units
+        near, aside = (standardised(array, places, mean, scale, dtype) for places in (kept, held))
         if beside is not None:
-            standard = torch.cat([standard, torch.as_tensor(beside).to(standard)], dim=1)
-        standard = standard.to(device)
-        return Rows(standard[kept], standard[held], fingerprint, data), mean, scale
+            near, aside = (
+                torch.cat([part, torch.as_tensor(beside[places]).to(part)], dim=1)
+                for part, places in ((near, kept), (aside, held))
+            )
+        return Rows(near.to(device), aside.to(device), "", data), *units
 
-    def _units(self, array: Any, kept: Tensor) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and scale of rows that stay what they are: their own, or zero and a unit, 255 of bytes."""
+    def _units(self, array: Any, kept: np.ndarray, unit: float) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and scale of the rows in float64: their own where they are standardised, else zero and a unit."""
         if self.standardise:
-            mean, spread = moments(array, kept.numpy())
+            mean, spread = moments(array, kept)
+            check_spread(spread)
             return mean, np.where(spread > 0, spread, 1.0)
         width = prod(array.shape) if are_pictures(array) else array.shape[1]
-        return np.zeros(width), np.full(width, PIXEL if mapped_of(array) is None else 1.0)
+        return np.zeros(width), np.full(width, unit)
 
     def _model(self, seed: int, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         with seeds.global_torch(seed, "initial weights"):
-            return self._build(n_observed, mean.clone(), scale.clone())
+            model = self._build(n_observed, mean.clone(), scale.clone())
+        freeze(model)
+        return model
 
-    def _fingerprint(self, data: str, training: Training) -> str:
+    def _fingerprint(self, data: str, training: Training, networks: str) -> str:
         described = {k: getattr(v, "__qualname__", repr(v)) for k, v in self.get_params(deep=False).items()}
         settings = {k: v for k, v in described.items() if k not in ("training", "random_state")}
-        facts = [type(self).__name__, settings, repr(training.consequential()), self.seeds_, data]
+        facts = [type(self).__name__, settings, repr(training.consequential()), self.seeds_, data, networks]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
     def _through(self, x: Any, verb: str, k: int) -> Any:
@@ -311,7 +333,8 @@ class Estimator(Transformer):
         width = max(self.n_features_in_, 1)
         with torch.no_grad():
             parts = [getattr(model, verb)(_floats(rows, some, model.mean)) for some in stretches(len(rows), width)]
-        result = torch.cat(parts)
+        floats = str(getattr(rows, "dtype", "")).removeprefix("torch.") in ("float32", "float64")
+        result = torch.cat(parts).to(as_tensor(rows[:0]).dtype if floats else model.mean.dtype)
         return result.to(x.device) if isinstance(x, Tensor) else result.cpu().numpy()
 
     def _ready(self, x: Any, name: str, k: int) -> tuple[Tensor, Codec]:
@@ -349,32 +372,20 @@ class Estimator(Transformer):
         return rows, twin
 
 
-def _pixels(array: Any, places: Tensor, mean: Tensor, scale: Tensor) -> Bytes | Lazy:
+def _left(array: Any, places: np.ndarray, mean: Tensor, scale: Tensor, exact: Any) -> Bytes | Lazy:
     """Bytes at some places, beside ``mean``; pictures and rows on disk are left where they are."""
     if are_pictures(array):
-        return Lazy(array, places.numpy(), mean, scale)
+        return Lazy(array, places, mean, scale)
     if mapped_of(array) is not None:
-        return Mapped(array, places.numpy(), mean, scale)
-    return Bytes(torch.as_tensor(array[places.numpy()], device=mean.device), mean, scale)
+        return Mapped(array, places, mean, scale, exact)
+    return Bytes(torch.as_tensor(array[places], device=mean.device), mean, scale)
 
 
 def _floats(rows: Any, some: slice, like: Tensor) -> Tensor:
-    """Rows as numbers beside ``like``: bytes and pictures in its precision, numbers in their own."""
+    """Some rows as numbers beside ``like`` and in its precision."""
     if are_pictures(rows):
         return torch.as_tensor(rows.pictures(np.arange(some.start, some.stop)), device=like.device).to(like)
-    if isinstance(rows, np.ndarray):
-        return as_tensor(rows[some]).to(like)
-    return rows[some].to(like.device)
-
-
-def network(builder: Builder | None, role: str, inputs: int, outputs: int) -> nn.Module:
-    """The network a builder makes, or the default MLP."""
-    net = (MLP() if builder is None else builder)(inputs, outputs)
-    checks.require(isinstance(net, nn.Module), f"The {role} builder must return a torch module.", repr(net))
-    mixed = [type(layer).__name__ for layer in net.modules() if isinstance(layer, _BatchNorm) and layer.training]
-    must = f"Layers of the {role} must treat rows one by one; use a LayerNorm or GroupNorm."
-    checks.require(not mixed, must, "".join(mixed[:1]))
-    return net
+    return (as_tensor(rows[some]) if isinstance(rows, np.ndarray) else rows[some]).to(like)
 
 
 def need_scale(penalty: Penalty | None, fixed: bool, remedy: str) -> None:

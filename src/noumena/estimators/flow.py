@@ -179,7 +179,8 @@ class Flow(Estimator):
         model = self.models_[self.best_]
         assert isinstance(model, FlowObjective)
         checks.count(n, "n")
-        w = torch.randn(n, len(model.mean), generator=seeds.generator(checks.count(seed, "seed", minimum=0), "rows"))
+        generator = seeds.generator(checks.count(seed, "seed", minimum=0), "rows")
+        w = torch.randn(n, len(model.mean), generator=generator, dtype=torch.float32)
         with torch.no_grad():
             return model.emit(w.to(model.mean)).cpu().numpy()
 

@@ -94,6 +94,6 @@ class StyleGAN(Objective):
 
 def sampled(generator: nn.Module, noise: int, n: int, seed: int) -> Tensor:
     """Images that a generator makes of fresh noise, in the units that networks see."""
-    z = torch.randn(checks.count(n, "n"), noise, generator=seeds.generator(seed, "samples"))
+    z = torch.randn(checks.count(n, "n"), noise, generator=seeds.generator(seed, "samples"), dtype=torch.float32)
     with torch.no_grad():
         return generator(z.to(next(generator.parameters())))

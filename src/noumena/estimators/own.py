@@ -16,6 +16,7 @@ refused, for the loop keeps the best weights and not the statistics that belonge
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from torch.func import functional_call
 from noumena import checks, seeds
 from noumena.derivatives.modes import settled
 from noumena.estimators.autoencoder import spread_of
+from noumena.estimators.builders import said
 from noumena.estimators.estimator import Codec, Estimator
 from noumena.estimators.rows import Rows
 from noumena.estimators.training import Objective, Training
@@ -107,12 +109,30 @@ def _way(part: Any, owners: list[nn.Module]) -> Any:
             owners.append(owner)
         place = next(k for k, known in enumerate(owners) if known is owner)
         return place, None if owner is part else part.__name__
-    seen = inspect.getclosurevars(part) if inspect.isfunction(part) else None
-    held = () if seen is None else (*seen.nonlocals.values(), *seen.globals.values())
-    hidden = [value for value in held if isinstance(value, nn.Module)]
+    hidden = _modules(part)
     must = "An encoder or decoder with weights must be a module or its method, so that they can be trained."
     checks.require(not hidden, must, f"a function that uses a {type(hidden[0]).__name__}" if hidden else None)
     return part
+
+
+def _modules(part: Any, depth: int = 4) -> list[nn.Module]:
+    """Modules that a callable, or what it holds, uses: in partials, methods, objects, closures and containers."""
+    if isinstance(part, nn.Module):
+        return [part]
+    held: list[Any] = []
+    if isinstance(part, functools.partial):
+        held = [part.func, *part.args, *part.keywords.values()]
+    elif inspect.ismethod(part):
+        held = [part.__self__, part.__func__]
+    elif inspect.isfunction(part):
+        seen = inspect.getclosurevars(part)
+        held = [*seen.nonlocals.values(), *seen.globals.values(), *(part.__defaults__ or ())]
+        held += [*(part.__kwdefaults__ or {}).values()]
+    elif isinstance(part, tuple | list | set | frozenset | dict):
+        held = [*part.values()] if isinstance(part, dict) else [*part]
+    elif not inspect.ismodule(part) and not inspect.isclass(part):
+        held = [*getattr(part, "__dict__", {}).values()]
+    return [found for value in held for found in _modules(value, depth - 1)] if depth else []
 
 
 def _with_weights(own: Pair) -> Pair:
@@ -136,7 +156,6 @@ class OwnObjective(Codec):
         self.loss: Loss | str | None = None
         self.penalty: Penalty | None = None
         self.n_latents = 0  # set, with the two above, by the estimator
-        self.fixed = tuple(f"own.{name}" for name, weight in own.named_parameters() if not weight.requires_grad)
         self.register_buffer("mean", mean)
         self.register_buffer("scale", scale)
 
@@ -272,8 +291,8 @@ class Penalised(Estimator):
                 _begin_anew(model.own)  # pyright: ignore[reportArgumentType]
         return model
 
-    def _fingerprint(self, data: str, training: Training) -> str:
-        found = hashlib.sha256(super()._fingerprint(data, training).encode())
+    def _fingerprint(self, data: str, training: Training, networks: str) -> str:
+        found = hashlib.sha256(super()._fingerprint(data, training, networks).encode())
         for name, weight in paired(self.module).state_dict().items():
             found.update(name.encode() + weight.detach().cpu().double().numpy().tobytes())
         return found.hexdigest()
@@ -326,17 +345,6 @@ def fit_penalised(
     return model
 
 
-def said(call: Callable[[], Any], must: str) -> Any:
-    """What a call to a user's module gives; its complaints become one sentence."""
-    try:
-        return call()
-    except checks.InputError:
-        raise
-    except (RuntimeError, TypeError, ValueError, AttributeError, LookupError, NotImplementedError) as error:
-        words = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        raise checks.InputError(f"{must} Got the error: {words}.") from error
-
-
 def _begin_anew(own: Pair) -> None:
     """New weights for every layer that has some to train, by its own ``reset_parameters``."""
     for layer in own.modules():
@@ -377,7 +385,7 @@ def _try_step(model: OwnObjective, x: Tensor) -> None:
     loss = next(iter(terms.values()))
     scalar = isinstance(loss, Tensor) and loss.ndim == 0 and loss.is_floating_point()
     checks.require(scalar, "loss must give a scalar.", f"shape {tuple(loss.shape)}" if hasattr(loss, "shape") else loss)
-    free = [weight for name, weight in weights.items() if not name.startswith(model.fixed)]
+    free = [weight for name, weight in weights.items() if not model.stays(name)]
     moved = torch.autograd.grad(loss, free, allow_unused=True) if free and loss.requires_grad else ()
     must = "loss must depend on weights, which may be trained, of the module that it is handed."
     checks.require(any(slope is not None for slope in moved), must, "one that depends on none")

@@ -25,6 +25,12 @@ PIXEL = 255.0
 """The unit of bytes that are not standardised."""
 ON_DISK_AT_ONCE = 2**22
 """Numbers of a table on disk that are read at a time, to take its moments and its fingerprint."""
+FAR = 1e3
+"""Spreads from zero, beyond which float32 has too few digits left for the rows."""
+ORDERS = 15
+"""Orders of magnitude of a unit, either way, beyond which its square leaves float32."""
+NARROWEST, WIDEST = 1e-100, 1e100
+"""Spreads of a column that float64 can work with."""
 SIGNED_BY = 16
 """Pictures that stand for all in a fingerprint."""
 
@@ -113,16 +119,19 @@ class Lazy:
 
     def __getitem__(self, index: Any) -> Tensor:
         chosen = self.places[index.cpu().numpy() if isinstance(index, Tensor) else index]
-        found = as_tensor(self._read(chosen.ravel())).to(self.mean.device)
-        return (found.to(self.mean) - self.mean).div_(self.scale).unflatten(0, chosen.shape)
+        return self._numbers(self._read(chosen.ravel())).unflatten(0, chosen.shape)
 
     def _read(self, places: np.ndarray) -> Any:
         return self.source.pictures(places)
 
+    def _numbers(self, found: Any) -> Tensor:
+        return (as_tensor(found).to(self.mean.device).to(self.mean) - self.mean).div_(self.scale)
+
 
 @dataclass(frozen=True)
 class Mapped(Lazy):
-    """Rows at ``places`` of a table of numbers that stays on disk.
+    """Rows at ``places`` of a table of numbers that stays on disk; ``exact`` are mean and scale in float64, where
+    ``mean`` would be too short for them.
 
     >>> x = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     >>> Mapped(x, np.array([2, 0]), torch.zeros(2), torch.full((2,), 2.0))[:1]
@@ -130,6 +139,7 @@ class Mapped(Lazy):
     """
 
     source: Any  # not pictures, but an array
+    exact: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def width(self) -> int:
@@ -138,6 +148,11 @@ class Mapped(Lazy):
 
     def _read(self, places: np.ndarray) -> Any:
         return np.asarray(self.source[places])
+
+    def _numbers(self, found: Any) -> Tensor:
+        if self.exact is None:
+            return super()._numbers(found)
+        return torch.as_tensor((found - self.exact[0]) / self.exact[1]).to(self.mean)
 
 
 def are_pictures(x: Any) -> bool:
@@ -191,11 +206,47 @@ def moments(x: Any, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     places = np.sort(places)  # a disk is read forwards
     near = np.asarray(x[places[0]], dtype=np.float64)  # so that no digits are lost far from zero
     total, squares = np.zeros_like(near), np.zeros_like(near)
+    with np.errstate(over="ignore", invalid="ignore"):  # a spread beyond float64 is not finite
+        for some in stretches(len(places), x.shape[1], ON_DISK_AT_ONCE):
+            part = x[places[some]] - near
+            total, squares = total + part.sum(axis=0), squares + np.square(part).sum(axis=0)
+        mean = total / len(places)
+        return near + mean, np.sqrt(np.maximum(squares / len(places) - mean**2, 0))
+
+
+def check_spread(spread: np.ndarray) -> None:
+    """Refuse columns whose spread or its square float64 cannot hold."""
+    wild = np.flatnonzero(~(spread <= WIDEST) | ((spread > 0) & (spread < NARROWEST)))
+    must = f"Columns of x must have a spread between {NARROWEST:g} and {WIDEST:g}; change its unit."
+    checks.require(
+        wild.size == 0, must, f"column {wild[0]} with a spread of {spread[wild[0]]:.3g}" if wild.size else ""
+    )
+
+
+def standardised(x: np.ndarray, places: np.ndarray, mean: np.ndarray, scale: np.ndarray, dtype: torch.dtype) -> Tensor:
+    """Rows at some places, made standard in float64 and only then shortened, a stretch of them at a time.
+
+    >>> standardised(np.array([[1e8], [1e8 + 1]]), np.array([1, 0]), np.array([1e8]), np.array([0.5]), torch.float32)
+    tensor([[2.],
+            [0.]])
+    """
+    found = torch.empty(len(places), x.shape[1], dtype=dtype)
     for some in stretches(len(places), x.shape[1], ON_DISK_AT_ONCE):
-        part = x[places[some]] - near
-        total, squares = total + part.sum(axis=0), squares + np.square(part).sum(axis=0)
-    mean = total / len(places)
-    return near + mean, np.sqrt(np.maximum(squares / len(places) - mean**2, 0))
+        found[some] = torch.as_tensor((x[places[some]] - mean) / scale)
+        lost = np.flatnonzero(~found[some].isfinite().all(dim=0).numpy())
+        name = str(dtype).removeprefix("torch.")
+        must = f"x must hold numbers that {name} holds; change their unit, or set standardise=True."
+        checks.require(lost.size == 0, must, f"column {lost[0]} with larger ones" if lost.size else "")
+    return found
+
+
+def far(mean: np.ndarray, scale: np.ndarray) -> bool:
+    """Whether float32 would lose rows in these units: far from zero for their spread, or near the ends of its range.
+
+    >>> far(np.array([5.0]), np.array([1.0])), far(np.array([1e6]), np.array([1.0]))
+    (False, True)
+    """
+    return bool((np.abs(mean) > FAR * scale).any() or (np.abs(np.log10(scale)) > ORDERS).any())
 
 
 def stretches(count: int, width: int, most: int = AT_ONCE) -> Iterator[slice]:

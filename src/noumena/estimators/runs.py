@@ -27,6 +27,7 @@ from noumena import checks, nets, penalties
 from noumena.checks import InputError
 from noumena.estimators.autoencoder import Autoencoder
 from noumena.estimators.bio import BioAE
+from noumena.estimators.builders import as_usual
 from noumena.estimators.conditional import iVAE
 from noumena.estimators.diffusion import EncDiff
 from noumena.estimators.directions import DisCo
@@ -63,22 +64,35 @@ _KEPT = (
 ESTIMATORS = {c.__name__: c for c in _KEPT}
 _READ = ("weights.safetensors", "history.csv")
 """Files that ``load`` reads beside ``config.json``, which knows what they must hold."""
+SHOWN = 4
+"""Points whose observations are kept, so that networks handed to ``load`` can be compared."""
+ALIKE = 1e-3
+"""How far, relative to the largest, numbers of the same network may be apart on another machine."""
+SHARE = 0.9
+"""The share of numbers that must agree: one may be at a threshold, such as between two values of a quantised code."""
 _OFFERED: list[Any] = [getattr(room, name) for room in (nets, penalties) for name in room.__all__]
 _PARTS: dict[str, Any] = {part.__name__: part for part in _OFFERED if hasattr(part, "__dataclass_fields__")}
 
 
-def save(model: Any, folder: str | Path) -> None:
+def save(model: Any, folder: str | Path, *, force: bool = False) -> None:
     """Write a fitted model into a folder: all files under temporary names, which are changed when all are complete.
 
     ``config.json`` comes last and knows what weights and curves must hold, so that files of two fits are never taken
-    for one.
+    for one. A folder that holds a run already is refused unless ``force=True``.
     """
     kept = isinstance(model, _KEPT)
     must = f"A model to save must be one of {', '.join(ESTIMATORS)}."
     checks.require(kept, must, f"{type(model).__name__}, which joblib.dump keeps" if _fits(model) else repr(model))
     check_is_fitted(model)
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise InputError(
+            f"The folder of a run must be one, or a name that is free. Got the file {error.filename}."
+        ) from error
+    free = force or not (folder / "config.json").exists()
+    checks.require(free, "The folder must not hold a run already; choose another or set force=True.", f"{folder}")
     names = getattr(model, "feature_names_in_", None)
     config = {
         "estimator": type(model).__name__,
@@ -96,6 +110,8 @@ def save(model: Any, folder: str | Path) -> None:
     }
     tensors = {f"{k}.{n}": v.contiguous().cpu() for k, m in enumerate(model.models_) for n, v in m.state_dict().items()}
     tensors["points"] = torch.as_tensor(model.points_)
+    given = [_gives(model, k) for k in range(len(model.models_))]
+    tensors |= {name: torch.stack([one[name] for one in given]).cpu() for name in given[0]}
     _together(
         folder,
         {
@@ -108,7 +124,10 @@ def save(model: Any, folder: str | Path) -> None:
 
 
 def load(folder: str | Path, **parameters: Any) -> Estimator:
-    """Read a fitted model from a folder; ``parameters`` replace stored ones (needed for your own builders)."""
+    """Read a fitted model from a folder; ``parameters`` replace stored ones (needed for your own builders).
+
+    Networks that do not give what those of the fit gave are refused.
+    """
     folder = Path(folder)
     config = _read_config(folder)
     try:
@@ -145,19 +164,64 @@ def _loaded(folder: Path, config: dict[str, Any], parameters: dict[str, Any]) ->
         setattr(model, name, config["learned"][name])
     model.points_ = tensors["points"].numpy()
     model._n_features_out = model.points_.shape[-1]
-    model.models_ = [_module(model, tensors, k) for k in range(len(model.seeds_))]
+    model.models_ = [_module(model, tensors, k, parameters) for k in range(len(model.seeds_))]
+    if parameters:
+        _compare(model, tensors, parameters)
     model.history_ = _history(folder / "history.csv")
     return model
 
 
-def _module(model: Estimator, tensors: dict[str, torch.Tensor], k: int) -> Codec:
-    blank = torch.zeros(model.n_features_in_)
-    module = model._model(model.seeds_[k], model.n_features_in_, blank, torch.ones_like(blank))
+def _module(model: Estimator, tensors: dict[str, torch.Tensor], k: int, parameters: dict[str, Any]) -> Codec:
+    with as_usual():
+        blank = torch.zeros(model.n_features_in_)
+        module = model._model(model.seeds_[k], model.n_features_in_, blank, torch.ones_like(blank))
     prefix = f"{k}."
     state = {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
+    _compare_shapes(module.state_dict(), state, parameters)
     module.to(state["mean"].dtype).load_state_dict(state)
     module.requires_grad_(False).eval()
     return module
+
+
+def _compare_shapes(made: dict[str, Any], stored: dict[str, Any], parameters: dict[str, Any]) -> None:
+    """Refuse weights that are not those of the networks, in the words of what was given to ``load``, if anything."""
+    names = [*made, *(name for name in stored if name not in made)]
+    shapes = [(name, *(tuple(s[name].shape) if name in s else None for s in (made, stored))) for name in names]
+    name, ours, theirs = next(((n, a, b) for n, a, b in shapes if a != b), ("", None, None))
+    found = f"no {name}, which it has" if ours is None else f"a {name} of shape {ours}, and of {theirs or 'none'} there"
+    whole = "A run must be complete, and its files of one fit."
+    checks.require(not name, _as_saved(parameters, name) if parameters else whole, found)
+
+
+def _as_saved(parameters: dict[str, Any], part: str) -> str:
+    """What must be given to ``load``: the parameter that a part of a network belongs to, or any."""
+    role = part.split(".")[0]
+    names = [role] if role in parameters else [n for n in parameters if n not in ("training", "random_state")]
+    given = " and ".join(f"{name}=" for name in names or parameters)
+    return f"load must be given the {given} that the run was saved with."
+
+
+def _gives(model: Estimator, k: int) -> dict[str, torch.Tensor]:
+    """What the k-th model makes of its first points, and of that again: a later version of a network is told by it."""
+    module = model.models_[k]
+    with torch.no_grad():
+        decoded = module.decode(model.points_of(k)[:SHOWN])
+        seen = {} if getattr(model, "encode_u", False) else {"coded": module.encode(decoded)}
+    return {"decoded": decoded, **seen}
+
+
+def _compare(model: Estimator, tensors: dict[str, torch.Tensor], parameters: dict[str, Any]) -> None:
+    """Refuse networks that give other numbers than those of the fit; roundings of another device may differ."""
+    for k, module in enumerate(model.models_):
+        for name, found in _gives(model, k).items() if "decoded" in tensors else ():
+            kept = tensors[name][k].to(found)
+            if name == "decoded":  # in units of the networks, so that an offset hides nothing
+                found, kept = ((rows - module.mean) / module.scale for rows in (found, kept))
+            close = torch.isclose(
+                found, kept, rtol=0, atol=ALIKE * float(kept.nan_to_num().abs().max()), equal_nan=True
+            )
+            must = _as_saved(parameters, {"decoded": "decoder", "coded": "encoder"}[name])
+            checks.require(float(close.double().mean()) >= SHARE, must, "one that gives other numbers")
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -214,7 +278,7 @@ def _decode(name: str, value: Any) -> Any:
     if kind == "Training":
         return Training(**fields)
     checks.one_of(kind, f"The stored {name}", tuple(_PARTS))
-    return _PARTS[kind](**{k: _decode(k, v) for k, v in fields.items()})
+    return _PARTS[kind](**{k: _decode(name, v) for k, v in fields.items()})
 
 
 def _fits(model: Any) -> bool:

@@ -148,6 +148,8 @@ def _need_linear_ends(model: Any, n_latents: int) -> None:
         "To regroup latents, the encoder must end and the decoder begin with a linear layer.",
         "networks that do not; set first=None",
     )
+    free = all(weight.requires_grad for weight in model.parameters())
+    checks.require(free, "To regroup latents, all weights must have requires_grad=True.", "others; set first=None")
 
 
 def regrouped(J: np.ndarray, n_slots: int, *, seed: int = 0) -> np.ndarray:

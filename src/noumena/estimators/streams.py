@@ -179,7 +179,7 @@ class Stream(ABC):
         self._covariance = torch.from_numpy(found.scatter / found.count)
         return torch.from_numpy(found.mean)[None], self._covariance[None]
 
-    def prepare(self, mean: Float[Tensor, "*one observed"], whitening: Float[Tensor, "*one component observed"]) -> None:
+    def prepare(self, mean: Float[Tensor, "*k observed"], whitening: Float[Tensor, "*k component observed"]) -> None:
         """Remember what makes rows white: ``(x − mean) whiteningᵀ`` with the mean that was found."""
         forth = whitening.double().reshape(-1, self.n_features)
         self._second = forth @ self._covariance @ forth.T

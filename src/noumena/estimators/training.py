@@ -52,17 +52,22 @@ COLLAPSE_AFTER = 10
 class Objective(nn.Module):
     """What is minimised: a module that turns a batch into a loss and its named terms.
 
-    Parameters whose name begins with one of ``fixed`` are not trained, as those of an earlier stage (``requires_grad``
-    says nothing: it is off in every trained model). Those that begin with a key of ``paces`` move at a pace of their
-    own. Where the loss on held-out rows does not say how good a model is, as in a game of two networks,
-    ``judged`` is false and the last model is kept instead of the best one. Where ``batched`` is false, models of one
-    program run side by side and not as one: a GPU's kernels for wide convolutions of several models at once are slow.
+    Parameters whose name is one of ``fixed``, or begins with one that ends in a dot, are not trained, as those of an
+    earlier stage (``requires_grad`` says nothing: it is off in every trained model). Those that begin with a key of
+    ``paces`` move at a pace of their own. Where the loss on held-out rows does not say how good a model is, as in a
+    game of two networks, ``judged`` is false and the last model is kept instead of the best one. Where ``batched`` is
+    false, models of one program run side by side and not as one: a GPU's kernels for wide convolutions of several
+    models at once are slow, and some layers have none.
     """
 
     fixed: tuple[str, ...] = ()
     paces: Mapping[str, Pace] = {}
     judged = True
     batched = True
+
+    def stays(self, name: str) -> bool:
+        """Whether the parameter of that name is not trained."""
+        return name in self.fixed or name.startswith(tuple(prefix for prefix in self.fixed if prefix.endswith(".")))
 
     def draws(self, rows: int, generator: torch.Generator) -> dict[str, Tensor]:
         """Random numbers the loss needs for ``rows`` rows, each with a leading axis of rows."""
@@ -128,7 +133,7 @@ class _Fit:
         self.models = models
         self.skeleton = deepcopy(self.models[0]).to("meta")
         parameters, self.buffers = stack_module_state(self.models)  # type: ignore[arg-type]
-        still = {name for name in parameters if name.startswith(models[0].fixed)}
+        still = {name for name in parameters if models[0].stays(name)}
         self.buffers |= {k: v.detach() for k, v in parameters.items() if k in still}
         self.parameters: State = {k: v.detach().requires_grad_() for k, v in parameters.items() if k not in still}
         first = next(iter(self.parameters.values()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -14,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from noumena import checks
-from noumena.checks import InputError
-from noumena.derivatives import columns, jacobian
+from noumena.derivatives import Map, columns, jacobian
+from noumena.derivatives.guests import received, require_rows, unwrapped
+from noumena.derivatives.jacobians import by_row
 from noumena.estimators import Estimator
 from noumena.guarantees import premises
 from noumena.guarantees.changes import substitution
@@ -73,22 +73,29 @@ def read(subject: Any, *, at: Any = None, threshold: float | None = None) -> Rea
         return _fitted(subject, threshold)
     checks.require(callable(subject), "A subject must be a decoder that can be called.", type(subject).__name__)
     checks.require(at is not None, "certify(decoder) must be given latent points, at=z.", "at=None")
+    subject = unwrapped(subject)
     kept = isinstance(at, Tensor) and at.is_floating_point()
     points = at if kept else torch.as_tensor(checks.table(at, "at", min_rows=2)).to(torch.get_default_dtype())
-    _require_derivatives(subject, points)
-    structure = Structure.from_decoder(subject, points, threshold=threshold)
+    _require_points(points)
+    by_row(subject, points)
+    decoder, points = outcome(lambda: received(subject, points), tuple(points.shape))
+    _require_derivatives(decoder, points)
+    structure = Structure.from_decoder(decoder, points, threshold=threshold)
     return _decoder(subject, points, structure, (premises.explained(None),))
 
 
-def _require_derivatives(decoder: Callable, points: Tensor) -> None:
-    """One sentence about a decoder that has no derivatives, or cannot be called with these points."""
+def _require_points(points: Tensor) -> None:
     checks.require(points.ndim == 2, "at must have two axes, (batch, latent).", f"shape {tuple(points.shape)}")
     checks.require(len(points) >= 2, "A decoder must be given two latent points or more.", f"{len(points)}")
     checks.require(not points.is_meta, "Latent points must hold numbers.", "points on the device meta")
     checks.require(bool(torch.isfinite(points).all()), "Latent points must be finite.", "NaN or inf")
-    few = _asked(decoder, points.detach())
+
+
+def _require_derivatives(decoder: Map, points: Tensor) -> None:
+    """One sentence about a decoder that has no derivatives, mixes rows, or cannot be called with these points."""
+    x = outcome(lambda: require_rows(decoder, points), tuple(points.shape))
+    few = points[: within(len(points), max(1, x.shape[1]), points.shape[1], entries=ASKED)]
     J = outcome(lambda: jacobian(decoder, few), tuple(few.shape))
-    x = outcome(lambda: decoder(points.detach()), tuple(points.shape)).detach()
     finite = bool(torch.isfinite(x).all() and torch.isfinite(J).all())
     checks.require(finite, "A decoder must have finite observations and derivatives.", "NaN or inf at these points")
     flat = bool(((J == 0).all(dim=2).all(dim=0) & (x[: len(few)] != x[:1]).any(dim=0)).any())
@@ -97,17 +104,6 @@ def _require_derivatives(decoder: Callable, points: Tensor) -> None:
         "A decoder must be differentiable.",
         "an output that changes while its derivatives are zero, as after detach() or rounding",
     )
-
-
-def _asked(decoder: Callable, points: Tensor) -> Tensor:
-    """The points at which a decoder's derivatives are checked, of a wide one the first few; what is wrong with a
-    decoder is said there."""
-    try:
-        x = outcome(lambda: decoder(points), tuple(points.shape))
-    except InputError:
-        return points
-    observed = x.shape[1] if isinstance(x, Tensor) and x.ndim == 2 and x.numel() else 1
-    return points[: within(len(points), observed, points.shape[1], entries=ASKED)]
 
 
 def _world(world: World) -> Read:
@@ -143,7 +139,7 @@ def _fitted(model: Estimator, threshold: float | None) -> Read:
 
 
 def _decoder(decoder: Callable, points: Tensor, S: Structure, fit: tuple[Hypothesis, ...]) -> Read:
-    decoder, points = _precise(decoder, points.detach())
+    decoder, points = received(decoder, points, precise=True)  # for counting what cancels
     few = points[: within(POINTS, S.n_observed, S.n_latents, entries=ASKED)]
     J = _jacobian(decoder, few, S.n_observed).cpu().numpy()
     gap, bound, at_points = _gap_at_points(J * S.dense, S)
@@ -178,18 +174,6 @@ def _few(model: Model, most: int) -> Tensor:
     """Some of the points that a witness may be built from, fewer of a wide decoder."""
     S = model.structure
     return model.known[: within(most, S.n_observed, S.n_latents, entries=ASKED)]
-
-
-def _precise(decoder: Callable, points: Tensor) -> tuple[Callable, Tensor]:
-    """The decoder in double precision, for counting what cancels; a module is copied, never changed, and a function
-    that works in single precision alone is called in it."""
-    if isinstance(decoder, torch.nn.Module):
-        return deepcopy(decoder).double().requires_grad_(False), points.double()
-    try:
-        decoder(points[:1].double())
-    except RuntimeError:
-        return (lambda z: decoder(z.to(points.dtype)).double()), points.double()
-    return decoder, points.double()
 
 
 def _gap_at_points(J: np.ndarray, S: Structure) -> tuple[Gap | None, int | None, Hypothesis]:

@@ -70,6 +70,9 @@ def certify(subject: Any, *, at: Any = None, threshold: float | None = None, ind
         name = f"a {type(subject).__name__}"
         checks.require(at is None, "Latent points at=z must come with a decoder to be called.", name)
         checks.require(threshold is None, "A threshold must come with a decoder or a fitted model.", name)
+    if hasattr(subject, "structure_of"):
+        own = "A fitted model has its own latent points; leave at out, or certify its decoder, model.decoder_, at=z."
+        checks.require(at is None, own, f"at for a {type(subject).__name__}")
     if isinstance(subject, Structure):
         return certify_structure(subject, independent=independent)
     if hasattr(subject, "covariances") or hasattr(subject, "covariances_"):
@@ -81,11 +84,21 @@ def certify(subject: Any, *, at: Any = None, threshold: float | None = None, ind
 
         return nearness(subject)
     if isinstance(subject, str | PathLike):
+        folder = Path(subject).is_dir()
+        must = (
+            "A structure must be a CSV file; what was fitted into a folder is certified by nm.certify(nm.load(folder))."
+        )
+        checks.require(not folder, must, f"the folder {subject}")
         return certify_structure(Structure.from_csv(Path(subject)), independent=independent)
     if hasattr(subject, "decoder") or hasattr(subject, "structure_of") or callable(subject):
         from noumena.guarantees.models import read  # torch is imported when there is a decoder
 
         return conclude(read(subject, at=at, threshold=threshold), independent=independent)
+    must = (
+        "A model without a decoder must be read by what applies to it, see docs/choose.md, or by the structure of its "
+        "mixing matrix (observed, latent), as nm.certify(abs(model.mixing_) > 0.1)."
+    )
+    checks.require(not hasattr(subject, "fit"), must, f"a {type(subject).__name__}")
     return certify_structure(Structure(subject), independent=independent)
 
 

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from noumena import checks
 from noumena.derivatives import Map, jacobian
+from noumena.derivatives.guests import Guest
 from noumena.guarantees import changes
 from noumena.guarantees.changes import Change
 from noumena.guarantees.competitors import Competitor, conditions
@@ -99,16 +100,27 @@ class Witness:
     change: Change
 
     def latents(self, z: Any) -> Any:
-        """The witness's latents at the original latents ``z``; numpy in, numpy out."""
-        return _through(self.change.forward, z)
+        """The witness's latents at the original latents ``z``; numpy in, numpy out, a tensor in its precision."""
+        return self._through(self.change.forward, z)
 
     def inverse(self, z_hat: Any) -> Any:
         """The original latents at the witness's latents; numpy in, numpy out."""
-        return _through(self.change.inverse, z_hat)
+        return self._through(self.change.inverse, z_hat)
 
     def decode(self, z_hat: Any) -> Any:
         """The observations at the witness's latents; numpy in, numpy out."""
-        return _through(lambda v: self.model.decoder(self.change.inverse(v)), z_hat)
+        return self._through(lambda v: self.model.decoder(self.change.inverse(v)), z_hat)
+
+    def _through(self, function: Map, z: Any) -> Any:
+        """A function of points, computed in double precision."""
+        given = z if isinstance(z, Tensor) else torch.as_tensor(checks.table(z, "z"))
+        d = self.model.points.shape[1]
+        fits = given.ndim == 2 and given.shape[1] == d
+        checks.require(fits, f"Points must be (batch, latent) with {d} latents.", f"shape {tuple(given.shape)}")
+        found = function(given.to(self.model.points))
+        if not isinstance(z, Tensor):
+            return found.detach().cpu().numpy()
+        return found.to(given) if given.is_floating_point() else found
 
     def __call__(self, z_hat: Any) -> Any:
         """Same as ``decode``: a witness is a decoder."""
@@ -123,7 +135,9 @@ class Witness:
         """Measure, at latent points ``z`` (by default fresh ones), whether this is an equivalent model with other
         latents."""
         checks.number(tolerance, "tolerance", minimum=0)
-        points = self.model.fresh if z is None else torch.as_tensor(checks.table(z, "z", min_rows=2)).double()
+        points = (
+            self.model.fresh if z is None else torch.as_tensor(checks.table(z, "z", min_rows=2)).to(self.model.points)
+        )
         few = points[:CHECKED]
         x, z_hat = self.model.decoder(few), self.change.forward(few)
         missed = ((self.decode(z_hat) - x).abs().amax(dim=0) / x.std(dim=0)).max()
@@ -134,7 +148,7 @@ class Witness:
             dependencies=int((strength > self.model.threshold).sum()),
             allowed=len(self.model.structure),
             mixing=float(moves.detach().sort(descending=True).values[1]) if len(moves) > 1 else 0.0,
-            dependence=dependence(self.change.forward(points[:JUDGED]).detach().numpy()),
+            dependence=dependence(self.change.forward(points[:JUDGED]).detach().cpu().numpy()),
             independent=self.competitor.kind in ("rotation", "triangular"),
             tolerance=tolerance,
         )
@@ -147,7 +161,10 @@ class _Composed(nn.Module):
     def __init__(self, witness: Witness):
         super().__init__()
         self.witness = witness
-        self.decoder = witness.model.decoder if isinstance(witness.model.decoder, nn.Module) else nn.Identity()
+        decoder = witness.model.decoder
+        while isinstance(decoder, Guest):
+            decoder = decoder.decoder
+        self.decoder = decoder if isinstance(decoder, nn.Module) else nn.Identity()
 
     def forward(self, z_hat: Tensor) -> Tensor:
         return self.witness.decode(z_hat)
@@ -236,9 +253,3 @@ def dependence(z: np.ndarray) -> float:
             corrected = BINS - (BINS - 1) ** 2 / (n - 1)
             worst = max(worst, float(np.sqrt(max(0.0, phi2 - chance) / (corrected - 1))))
     return min(1.0, worst)
-
-
-def _through(function: Map, z: Any) -> Any:
-    if isinstance(z, Tensor):
-        return function(z)
-    return function(torch.as_tensor(checks.table(z, "z")).double()).detach().numpy()

@@ -49,6 +49,9 @@ def read_annotated(path: str | Path, annotations: Sequence[str], *, features: Se
         found = _READERS[path.suffix.lower()](path, tuple(annotations))
     except InputError:
         raise
+    except UnicodeError as error:
+        must = f"{path.name} must be a complete {path.suffix} file."
+        raise InputError(f"{must} Got text that is not UTF-8; save it as UTF-8.") from error
     except _DAMAGE as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{path.name} must be a complete {path.suffix} file. Got: {first}.") from error
@@ -60,8 +63,10 @@ def _chosen(found: Annotated, features: Sequence[str] | None, file: str) -> Anno
         kept = np.arange(len(found.names))
     else:
         kept = np.flatnonzero([any(name.startswith(start) for start in features) for name in found.names])
-        given = f"{', '.join(features)}"
-        checks.require(kept.size > 0, f"--features must name or begin some numeric columns of {file}.", given)
+        strange = next((s for s in features if not any(name.startswith(s) for name in found.names)), None)
+        must = f"Every name of --features must be, or begin, a numeric column of {file}."
+        given = f"{strange!r:.60} where there are {checks.few(found.names, 8) or 'none'}"
+        checks.require(strange is None, must, given)
     checks.require(kept.size > 0, f"{file} must have numeric columns beside its annotations.", "none")
     names = tuple(found.names[k] for k in kept)
     x = found.x[:, kept]
@@ -91,6 +96,12 @@ def _csv(path: Path, annotations: tuple[str, ...]) -> Annotated:
     words: Any = dict.fromkeys(annotations, str)
     with path.open("rb") as file:
         checks.require(file.read(1) != b"", f"{path.name} must be a complete .csv file.", "no bytes")
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        header = next(csv.reader(file), [])
+    other = next((sign for sign in (";", "\t") if len(header) == 1 and sign in header[0]), None)
+    given = f"{'a tab' if other == chr(9) else repr(other)} in the first line"
+    checks.require(other is None, f"The cells of {path.name} must be parted by commas.", given)
+    _require_different([name for name in header if name.strip()], path.name)  # pandas would give them others
     return _frame(pd.read_csv(path, dtype=words, low_memory=False, encoding="utf-8-sig"), annotations, path.name)
 
 
@@ -106,8 +117,7 @@ def _frame(frame: Any, annotations: tuple[str, ...], file: str) -> Annotated:
 
     columns = [str(name) for name in frame.columns]
     frame.columns = pd.Index(columns)
-    twice = sorted({name for name in columns if columns.count(name) > 1})
-    checks.require(not twice, f"The columns of {file} must have different names.", f"{checks.few(twice)} twice")
+    _require_different(columns, file)
     _require_columns(annotations, columns, file)
     rest = [name for name in columns if name not in annotations]
     numeric = [name for name in rest if pd.api.types.is_numeric_dtype(frame[name].dtype)]
@@ -151,6 +161,11 @@ def _npz(path: Path, annotations: tuple[str, ...]) -> Annotated:
 _READERS: dict[str, Callable[[Path, tuple[str, ...]], Annotated]] = {
     ".csv": _csv, ".parquet": _parquet, ".h5ad": _h5ad, ".npz": _npz,
 }  # fmt: skip
+
+
+def _require_different(columns: Sequence[str], file: str) -> None:
+    twice = sorted({name for name in columns if columns.count(name) > 1})
+    checks.require(not twice, f"The columns of {file} must have different names.", f"{checks.few(twice)} twice")
 
 
 def _require_columns(annotations: Sequence[str], columns: Sequence[str], file: str) -> None:

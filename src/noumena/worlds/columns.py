@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -47,14 +47,55 @@ class Choice:
         (array([2, 0]), array([0]))
         """
         out = {_place(label, names, width, f"--drop of {file}") for label in self.drop}
-        wanted = self.columns if self.columns is not None else range(width)
-        places = [_place(label, names, width, f"--columns of {file}") for label in wanted]
+        places = list(range(width))
+        if self.columns is not None:
+            places = [_place(label, names, width, f"--columns of {file}") for label in self.columns]
         twice = sorted({label_of(j, names) for j in places if places.count(j) > 1}) if self.columns else []
         checks.require(not twice, "--columns must name every column once.", f"{checks.few(twice)} twice")
         kept = [j for j in places if j not in out]
         given = f"{width} columns, {len(out)} of them left out"
         checks.require(len(kept) > 0, f"Some columns of {file} must be kept.", given)
         return np.array(kept, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file's numbers and, where the file names them, its columns; what the columns left out are called; and how many
+    cells were told to be missing."""
+
+    x: np.ndarray
+    names: Names
+    left_out: tuple[str, ...] = ()
+    coded: int = 0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is wanted of a file: an array of several, columns, whether words and a memory map are welcome, and whether
+    whoever asks has options, to leave out columns that are refused and for what follows: cells that stand for missing
+    ones, whether text has a header, and the signs between its cells and in its numbers."""
+
+    key: str | None = None
+    choice: Choice = field(default_factory=Choice)
+    words: bool = False
+    mmap: bool = False
+    options: bool = False
+    missing: tuple[str, ...] = ()
+    header: bool | None = None
+    sep: str | None = None
+    decimal: str = "."
+
+    def taken(self, names: Names, width: int, file: str) -> tuple[np.ndarray, Names, tuple[str, ...]]:
+        """Numbers and names of the chosen columns, and what the others are called."""
+        kept = self.choice.of(names, width, file)
+        chosen = None if names is None else tuple(names[j] for j in kept)
+        left_out = sorted(set(range(width)) - set(kept.tolist()))
+        return kept, chosen, tuple(label_of(j, names) for j in left_out)
+
+    def refusal(self, column: int, names: Names, file: str, found: str, *, other: str = "") -> InputError:
+        """The sentence on a column that is not of numbers, and how to leave it out, or what else to do."""
+        remedy = f"; leave it out with {dropping(column, names)}{other}" if self.options else ""
+        return InputError(f"Column {label_of(column, names)} of {file} must hold numbers only. Got {found}{remedy}.")
 
 
 def listed(text: str | None) -> list[str | int] | None:
@@ -92,12 +133,12 @@ def dropping(column: int, names: Names) -> str:
 
 
 def _place(label: str | int, names: Names, width: int, option: str) -> int:
-    """The number of a column; a name goes before a number."""
+    """The number of a column; of a text, a name goes before a number."""
     known = list(names or ())
-    if str(label) in known:
-        twice = known.count(str(label)) > 1
+    if isinstance(label, str) and label in known:
+        twice = known.count(label) > 1
         checks.require(not twice, f"{option} must name one column; use its number.", f"{label!r}, which several have")
-        return known.index(str(label))
+        return known.index(label)
     number = int(label) if isinstance(label, int) or label.isdecimal() else -1
     there = f"columns {checks.few(known, 8)}" if names else f"{width} columns without names"
     must = f"{option} must name columns, or number them from 0 to {width - 1}."
@@ -121,7 +162,8 @@ def prepare(
     """
     if impute is not None:
         checks.one_of(impute, "--impute", IMPUTE)
-    _require_names(names, file)
+    require_names(names, file)
+    _require_different(names, file)
     missing, infinite = _holes(x)
     _refuse_infinite(x, infinite, names, file)
     table = Prepared(x, names, ())
@@ -132,14 +174,18 @@ def prepare(
     return _varying(table, file, drop_constant=drop_constant)
 
 
-def _require_names(names: Names, file: str) -> None:
+def require_names(names: Names, file: str, *, droppable: bool = True) -> None:
+    """Refuse a column without a name, as pandas writes its index, and say the way out."""
+    unnamed = next((j for j, name in enumerate(names or ()) if not name.strip()), None)
+    by_number = droppable and str(unnamed) not in (names or ())
+    way_out = f"leave it out with --drop {unnamed}" if by_number else "write the file without it, by index=False"
+    given = f"none for column {unnamed}, an index perhaps; {way_out}"
+    checks.require(unnamed is None, f"Every column of {file} must have a name.", given)
+
+
+def _require_different(names: Names, file: str) -> None:
     if names is None:
         return
-    unnamed = next((j for j, name in enumerate(names) if not name.strip()), None)
-    must = f"Every column of {file} must have a name."
-    checks.require(
-        unnamed is None, must, f"none for column {unnamed}, an index perhaps; leave it out with --drop {unnamed}"
-    )
     twice = next((name for name in names if names.count(name) > 1), "")
     places = [str(j) for j, name in enumerate(names) if name == twice]
     given = f"{twice!r:.60} for columns {checks.few(places)}; leave some out by number with --drop"
@@ -172,6 +218,20 @@ def _refuse_infinite(x: np.ndarray, infinite: np.ndarray, names: Names, file: st
     raise InputError(
         f"{file} must hold finite numbers. Got {_cells(int(infinite.sum()), 'infinite')} in columns "
         f"{_counted(infinite, names)}, the first at row {row} of column {label_of(column, names)}."
+    )
+
+
+def require_finite(x: np.ndarray, names: Names, file: str) -> None:
+    """Refuse features with cells that are missing or infinite, by name, where nothing is done about them."""
+    bad = sum(_holes(x))
+    if not np.any(bad):
+        return
+    column = int(np.flatnonzero(bad)[0])
+    row = int(np.flatnonzero(~np.isfinite(x[:, column]))[0])
+    raise InputError(
+        f"{file} must have no missing or infinite cells in its features. Got {int(np.sum(bad))} in columns "
+        f"{_counted(np.asarray(bad), names)}, the first at row {row} of column {label_of(column, names)}; fill them, "
+        "or choose other columns with --features."
     )
 
 

@@ -18,6 +18,8 @@ from noumena.worlds.tables import read_table
 
 FOLDER = "folder"
 """The name of the factor that sub-folders are."""
+MOVING = (".gif", ".tif", ".tiff", ".webp")
+"""Endings of pictures that may have several frames."""
 
 
 def folder(path: str | Path, factors: str | Path | None = None, *, size: Size = None) -> Images:
@@ -53,13 +55,26 @@ def found(root: Path) -> list[str]:
     return sorted(names)
 
 
+def moving(path: str | Path) -> list[str]:
+    """Names of the pictures below a folder that have further frames, of which only the first is taken."""
+    root = existing_folder(path, "pictures")
+    may = [name for name in found(root) if name.lower().endswith(MOVING)]
+    return [name for name in may if _moves(root / name)]
+
+
+def _moves(path: Path) -> bool:
+    with pictures.opened(path) as image:
+        return bool(getattr(image, "is_animated", False))
+
+
 def _same_shape(root: Path, names: Sequence[str], size: Size) -> bool:
     """Whether all pictures are grey; refuses those of another shape than the first, unless a size is given."""
     headers = [pictures.header(root / name) for name in names]
     height, width, _ = headers[0]
     for name, (high, wide, _) in zip(names, headers, strict=True):
-        must = f"Pictures must all be {height} × {width} pixels like {names[0]}, or size must be given."
-        checks.require(size is not None or (high, wide) == (height, width), must, f"{high} × {wide} in {name}")
+        must = f"Pictures must all be {height} × {width} pixels like {names[0]}."
+        given = f"{high} × {wide} in {name}; resize them first, or give a size"
+        checks.require(size is not None or (high, wide) == (height, width), must, given)
     return all(grey for _, _, grey in headers)
 
 

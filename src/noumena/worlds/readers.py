@@ -7,11 +7,9 @@ first walked through by another process.
 
 from __future__ import annotations
 
-import csv
 import json
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +17,10 @@ import numpy as np
 
 from noumena import checks
 from noumena.checks import InputError
-from noumena.worlds.columns import AT_ONCE, Choice, Names, dropping, label_of
+from noumena.worlds.columns import AT_ONCE, Asked, Names, Table
+from noumena.worlds.texts import read_text
 from noumena.worlds.walks import walk
 
-MISSING = ("", "na", "nan", "n/a", "null", "none")
 CODECS = {
     "adler32", "astype", "bitround", "blosc", "bytes", "bz2", "crc32", "crc32c", "delta", "endian", "fixedscaleoffset",
     "fletcher32", "gzip", "jenkins_lookup3", "lz4", "lzma", "packbits", "pcodec", "quantize", "sharding_indexed",
@@ -31,39 +29,6 @@ CODECS = {
 """Codecs of ``.zarr`` arrays that only move numbers about; ``pickle`` is not among them."""
 DEEP = 8
 """Folders of a ``.zarr`` group that are looked into for arrays."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A file's numbers and, where the file names them, its columns; what the columns left out are called."""
-
-    x: np.ndarray
-    names: Names
-    left_out: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is wanted of a file: an array of several, columns, whether words and a memory map are welcome, and whether
-    whoever asks can leave out columns that are refused."""
-
-    key: str | None = None
-    choice: Choice = field(default_factory=Choice)
-    words: bool = False
-    mmap: bool = False
-    droppable: bool = False
-
-    def taken(self, names: Names, width: int, file: str) -> tuple[np.ndarray, Names, tuple[str, ...]]:
-        """Numbers and names of the chosen columns, and what the others are called."""
-        kept = self.choice.of(names, width, file)
-        chosen = None if names is None else tuple(names[j] for j in kept)
-        left_out = sorted(set(range(width)) - set(kept.tolist()))
-        return kept, chosen, tuple(label_of(j, names) for j in left_out)
-
-    def refusal(self, column: int, names: Names, file: str, found: str) -> InputError:
-        """The sentence on a column that is not of numbers, and how to leave it out."""
-        remedy = f"; leave it out with {dropping(column, names)}" if self.droppable else ""
-        return InputError(f"Column {label_of(column, names)} of {file} must hold numbers only. Got {found}{remedy}.")
 
 
 def _cut(x: np.ndarray, names: Names, asked: Asked, file: str) -> Table:
@@ -179,89 +144,6 @@ def _names(stored: Any) -> Names:
     return tuple(name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in found)
 
 
-# ---- text ------------------------------------------------------------------------------------------------------
-
-
-def _text(path: Path, asked: Asked) -> Table:
-    """Cells of lines as numbers; with words, those of a column with any stay as they stand."""
-    rows = _lines(path)
-    names = tuple(cell.strip() for cell in rows[0][1]) if _has_header(rows) else None
-    body = rows[1:] if names is not None else rows
-    width = len(rows[0][1])
-    kept, chosen, left_out = asked.taken(names, width, path.name)
-    columns = [[row[j] for _, row in body] for j in kept]
-    numbers = [_numbers(cells) for cells in columns]
-    words = next((k for k, column in enumerate(numbers) if column is None), None)
-    if words is None:
-        table = np.stack([column for column in numbers if column is not None], axis=1)
-        return Table(table, chosen, left_out)
-    if not asked.words:
-        place, cell = next((i, cell) for i, cell in enumerate(columns[words]) if _number(cell) is None)
-        given = f"words, such as {cell[:40]!r} on line {body[place][0]}"
-        raise asked.refusal(int(kept[words]), names, path.name, given)
-    for cells in columns:
-        empty = next((i for i, cell in enumerate(cells) if cell.strip().lower() in MISSING), None)
-        given = f"an empty one on line {body[empty or 0][0]}"
-        checks.require(empty is None, f"Every cell of {path.name} must be filled.", given)
-    return Table(np.array(columns, dtype=object).T, chosen, left_out)
-
-
-def _has_header(rows: list[tuple[int, list[str]]]) -> bool:
-    """Whether the first line is a header: one of its words stands over numbers only, or all of its cells are words that
-    occur nowhere below them."""
-    first, *below = (row for _, row in rows)
-    word = [_number(cell) is None for cell in first]
-    if not below or not any(word):
-        return any(word)
-    columns = [[row[j] for row in below] for j in range(len(first))]
-    over_numbers = any(w and _numbers(column) is not None for w, column in zip(word, columns, strict=True))
-    return over_numbers or all(w and cell not in column for w, cell, column in zip(word, first, columns, strict=True))
-
-
-def _lines(path: Path) -> list[tuple[int, list[str]]]:
-    """Rows of equally many cells with the number of their line."""
-    tabs = path.suffix.lower() == ".tsv"
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.reader(file, delimiter="\t" if tabs else ",", strict=True)
-        rows = [(reader.line_num, row) for row in reader if row]
-    checks.require(len(rows) > 0, f"{path.name} must be a complete {path.suffix} file of numbers.", "no rows")
-    width = len(rows[0][1])
-    if width == 1:
-        other = next((sign for sign in (";", "\t", ",") if sign in rows[0][1][0]), None)
-        must = f"The cells of {path.name} must be parted by {'tabs' if tabs else 'commas'}."
-        checks.require(other is None, must, f"{'a tab' if other == chr(9) else repr(other)} in the first line")
-    for line, row in rows:
-        checks.require(
-            len(row) == width, f"Every line of {path.name} must have {width} cells.", f"{len(row)} on line {line}"
-        )
-    return rows
-
-
-def _numbers(cells: list[str]) -> np.ndarray | None:
-    """A column's numbers, NaN where they are missing; ``None`` when it has words."""
-    try:
-        if not any("_" in cell for cell in cells):
-            return np.array([float(cell) for cell in cells])
-    except ValueError:
-        pass
-    found = [_number(cell) for cell in cells]
-    return None if None in found else np.array(found, dtype=np.float64)
-
-
-def _number(cell: str) -> float | None:
-    """A cell's number, NaN when it is missing, ``None`` when it is a word, as ``1_2`` is.
-
-    >>> _number("1e3"), _number("NA"), _number("1_2")
-    (1000.0, nan, None)
-    """
-    if cell.strip().lower() in MISSING:
-        return float("nan")
-    try:
-        return None if "_" in cell else float(cell)
-    except ValueError:
-        return None
-
-
 # ---- frames ----------------------------------------------------------------------------------------------------
 
 
@@ -275,17 +157,33 @@ def _framed(frame: Any, asked: Asked, file: str) -> Table:
     """Chosen columns of a pandas frame; cells that are missing become NaN."""
     names = tuple(str(name) for name in frame.columns)
     kept, chosen, left_out = asked.taken(names, len(names), file)
-    columns = [frame.iloc[:, j] for j in kept]
+    decoded = [_decoded(frame.iloc[:, j], asked.missing) for j in kept]
+    columns, coded = [column for column, _ in decoded], sum(count for _, count in decoded)
     found = [_column(column) for column in columns]
     strange = next((k for k, numbers in enumerate(found) if numbers is None), None)
     if strange is None:
-        return Table(np.stack([numbers for numbers in found if numbers is not None], axis=1), chosen, left_out)
+        table = np.stack([numbers for numbers in found if numbers is not None], axis=1)
+        return Table(table, chosen, left_out, coded)
     if not asked.words:
         raise asked.refusal(int(kept[strange]), names, file, _kind(columns[strange]))
     cells = np.empty((len(frame), len(kept)), dtype=object)
     for k, column in enumerate(columns):
         cells[:, k] = column.to_numpy(dtype=object)
     return Table(cells, chosen, left_out)
+
+
+def _decoded(column: Any, missing: tuple[str, ...]) -> tuple[Any, int]:
+    """A column of words with those that stand for missing cells left out, as numbers if it then is, and how many."""
+    import pandas as pd
+
+    if not missing or pd.api.types.is_numeric_dtype(column.dtype):
+        return column, 0
+    codes = column.astype(str).str.strip().isin(missing)
+    left = column.mask(codes)
+    try:
+        return (pd.to_numeric(left) if codes.any() else column), int(codes.sum())
+    except (TypeError, ValueError):
+        return left, int(codes.sum())
 
 
 def _column(column: Any) -> np.ndarray | None:
@@ -350,6 +248,6 @@ def _imported(package: str, ending: str, extra: str) -> Any:
 
 
 READERS: dict[str, Callable[[Path, Asked], Table]] = {
-    ".npy": _npy, ".npz": _npz, ".csv": _text, ".tsv": _text, ".parquet": _parquet, ".h5": _h5, ".hdf5": _h5,
-    ".zarr": _zarr, ".h5ad": _h5ad,
+    ".npy": _npy, ".npz": _npz, ".csv": read_text, ".tsv": read_text, ".parquet": _parquet, ".h5": _h5,
+    ".hdf5": _h5, ".zarr": _zarr, ".h5ad": _h5ad, ".csv.gz": read_text, ".tsv.gz": read_text,
 }  # fmt: skip

@@ -1,6 +1,7 @@
 """Users' tables: files of numbers as a ``(batch, dim)`` array with names, checked, or made ready to learn from.
 
-``.npy``, ``.npz``, ``.csv``, ``.tsv``, ``.parquet``, ``.h5``, ``.hdf5``, ``.zarr`` and ``.h5ad``. Never unpickles.
+``.npy``, ``.npz``, ``.csv``, ``.tsv``, the last two also packed as ``.gz``, ``.parquet``, ``.h5``, ``.hdf5``, ``.zarr``
+and ``.h5ad``. Never unpickles.
 """
 
 from __future__ import annotations
@@ -12,10 +13,17 @@ import numpy as np
 
 from noumena import checks
 from noumena.checks import InputError
-from noumena.worlds.columns import Choice, Prepared, prepare
-from noumena.worlds.readers import READERS, Asked, Table
+from noumena.worlds.columns import Asked, Choice, Prepared, Table, prepare, require_names
+from noumena.worlds.readers import READERS
 
 ENDINGS = tuple(READERS)
+TEXTS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+SINGLE = (*TEXTS, ".npy", ".parquet")
+"""Files of one table, of which no key chooses."""
+SHEETS = (".xlsx", ".xls", ".ods", ".txt", ".dat")
+"""Files that are to be saved as text with commas first."""
+MAGIC = {".npy": (b"\x93NUMPY", b"PK"), ".npz": (b"PK", b"\x93NUMPY"), ".parquet": (b"PAR1", b"PARE")}
+"""How files begin that their readers may look into."""
 MAPPED_FROM = 2**28
 """Bytes of a ``.npy`` file beyond which it is not read to memory to learn from."""
 
@@ -39,6 +47,7 @@ def read_table(
     """
     file = Path(path).name
     table = _read(Path(path), Asked(key, Choice(columns, drop), words, mmap))
+    require_names(table.names, file, droppable=False)
     if words and table.x.dtype.kind in "OUS":
         return table
     if not isinstance(table.x, np.memmap):
@@ -55,20 +64,62 @@ def read_prepared(
     drop: Sequence[str | int] = (),
     impute: str | None = None,
     drop_constant: bool = False,
+    missing: Sequence[str] = (),
+    header: bool | None = None,
+    sep: str | None = None,
+    decimal: str = ".",
 ) -> Prepared:
     """Read a file to learn from: missing cells and constant columns are refused by name, or treated as asked for.
 
-    ``impute`` is ``mean``, ``median``, ``drop-rows`` or ``drop-columns``. ``Prepared.done`` says what was done. A
-    ``.npy`` file of floats that is larger than ``MAPPED_FROM`` bytes, and needs no treatment, stays on disk.
+    ``impute`` is ``mean``, ``median``, ``drop-rows`` or ``drop-columns``; ``missing`` are cells that count as missing,
+    such as ``?`` and ``-999``. Of text, ``header`` says whether its first line is one, where that is not to be decided
+    from what is below it, ``sep`` what parts its cells, and ``decimal`` is the sign in its numbers. ``Prepared.done``
+    says what was done. A ``.npy`` file of floats that is larger than ``MAPPED_FROM`` bytes, and needs no treatment,
+    stays on disk.
     """
-    file = Path(path).name
-    table = _read(Path(path), Asked(key, Choice(columns, drop), mmap=_large(Path(path)), droppable=True))
+    file, ending = Path(path).name, _ending(Path(path))
+    must = "--key must come with a file that may hold several arrays."
+    checks.require(key is None or ending not in SINGLE, must, file)
+    of_text = header is not None or sep is not None or decimal != "."
+    must = "--header, --sep and --decimal must come with a .csv or .tsv file."
+    checks.require(not of_text or ending in TEXTS, must, file)
+    codes = tuple(code.strip() for code in missing)
+    mapped = _large(Path(path)) and not codes
+    asked = Asked(key, Choice(columns, drop), False, mapped, True, codes, header, sep, decimal)
+    table = _read(Path(path), asked)
     floats = table.x.dtype in (np.float32, np.float64) and table.x.size > 0
-    numbers = table.x if floats else _checked(np.asarray(table.x), file)
+    numbers, coded = _decoded(table.x if floats else _checked(np.asarray(table.x), file, 2), codes)
     found = prepare(numbers, table.names, file=file, impute=impute, drop_constant=drop_constant)
-    left = len(table.left_out)
-    said = f"Left out {left} of {left + table.x.shape[1]} columns as asked: {checks.few(table.left_out)}."
-    return Prepared(_checked(found.x, file), found.names, ((said,) if left else ()) + found.done)
+    said = _said(table, ending in TEXTS and header is None, codes, table.coded + coded)
+    return Prepared(_checked(found.x, file, 2), found.names, said + found.done)
+
+
+def _said(table: Table, guessed: bool, codes: tuple[str, ...], coded: int) -> tuple[str, ...]:
+    """Sentences on how a file was read."""
+    rows, left = len(table.x), len(table.left_out)
+    said = [f"No header: {rows} rows, the first line among them."] if guessed and table.names is None else []
+    if left:
+        all_columns = left + table.x.shape[1]
+        said.append(f"Left out {left} of {all_columns} columns as asked: {checks.few(table.left_out)}.")
+    if codes:
+        said.append(f"Counted {coded} cell{'' if coded == 1 else 's'} as missing: {', '.join(map(repr, codes))}.")
+    return tuple(said)
+
+
+def _decoded(x: np.ndarray, codes: tuple[str, ...]) -> tuple[np.ndarray, int]:
+    """Numbers with NaN where they are a code for a missing one, and how many are."""
+    numbers = [float(code) for code in codes if _is_number(code)]
+    if not numbers:
+        return x, 0
+    hit = np.isin(x, np.array(numbers, dtype=x.dtype))
+    return np.where(hit, np.array(np.nan, x.dtype), x), int(hit.sum())
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
 
 
 def _large(path: Path) -> bool:
@@ -76,27 +127,54 @@ def _large(path: Path) -> bool:
     return path.is_file() and path.stat().st_size > MAPPED_FROM
 
 
+def _ending(path: Path) -> str:
+    """The ending of a file's name, in small letters; both of packed text.
+
+    >>> _ending(Path("a/X.CSV.gz")), _ending(Path("x.tar.gz")), _ending(Path("x.npy"))
+    ('.csv.gz', '.gz', '.npy')
+    """
+    double = "".join(path.suffixes[-2:]).lower()
+    return double if double in READERS else path.suffix.lower()
+
+
 def _read(path: Path, asked: Asked) -> Table:
     """What a reader finds in a file; whatever it complains of becomes one sentence."""
-    ending = path.suffix.lower()
+    ending = _ending(path)
     checks.require(path.exists(), "The data file must exist.", f"{path}")
     if ending == ".zarr":
         checks.require(path.is_dir(), "A .zarr store must be a folder.", f"the file {path}")
     else:
-        checks.require(path.is_file(), "The data must be a file.", f"the folder {path}")
-    checks.one_of(ending, f"The ending of {path.name}", ENDINGS)
+        checks.require(not path.is_dir(), "The data must be a file.", f"the folder {path}")
+        checks.require(path.is_file(), "The data must be a regular file.", f"{path}")
+    given = f"{path.suffix.lower()!r}{'; save it as .csv' if ending in SHEETS else ''}"
+    checks.require(ending in ENDINGS, f"The ending of {path.name} must be one of {', '.join(ENDINGS)}.", given)
+    content = "numbers and words" if asked.words else "numbers"
+    must = f"{path.name} must be a complete {path.name[-len(ending) :]} file of {content}."
+    if ending in MAGIC and path.stat().st_size > 0:
+        with path.open("rb") as file:
+            known = file.read(6).startswith(MAGIC[ending])
+        checks.require(known, must, "something else; if it is text, rename it .csv")
     try:
         return READERS[ending](path, asked)
     except InputError:
         raise
     except Exception as error:  # a damaged file may make its reader raise anything
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        content = "numbers and words" if asked.words else "numbers"
-        raise InputError(f"{path.name} must be a complete {path.suffix} file of {content}. Got: {first}.") from error
+        raise InputError(f"{must} Got{_complaint(error)}.") from error
 
 
-def _checked(x: np.ndarray, file: str) -> np.ndarray:
+def _complaint(error: Exception) -> str:
+    """What a reader complains of, in its own words unless ours are of more use."""
+    if isinstance(error, UnicodeError):
+        return " text that is not UTF-8; save it as UTF-8"
+    first = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return " Python's objects, which are never unpickled" if "allow_pickle" in first else f": {first}"
+
+
+def _checked(x: np.ndarray, file: str, least: int = 1) -> np.ndarray:
     """Finite numbers in two axes; a memory map stays one."""
+    if x.ndim == 2 and x.dtype.kind in "fiub":
+        must = f"{file} must have at least {least} row{'s' if least > 1 else ''}."
+        checks.require(len(x) >= least, must, len(x))
     try:
         return checks.mapped(x, file) if isinstance(x, np.memmap) else checks.table(x, file)
     except TypeError as error:

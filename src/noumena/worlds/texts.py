@@ -1,0 +1,201 @@
+"""Texts: ``.csv`` and ``.tsv`` files, plain or packed by gzip, as columns of numbers or words.
+
+Whether the first line is a header is decided from what stands below it, or asked for; numbers that count from 0 or 1
+are one where what is below them does not, as pandas names columns that have no names.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+
+from noumena import checks
+from noumena.worlds.columns import Asked, Table
+
+MISSING = ("", "na", "nan", "n/a", "null", "none")
+UNPACKED = 2**30
+"""Most bytes that a packed file may unpack to."""
+COUNTED = 8
+"""So many numbers in order are a header over whole numbers too."""
+DECIMAL = (".", ",")
+FEW = 3
+"""Most different words in a column of numbers that may stand for missing cells."""
+Rows = list[tuple[int, list[str]]]
+
+
+def read_text(path: Path, asked: Asked) -> Table:
+    """Cells of lines as numbers; with words, those of a column with any stay as they stand."""
+    written = _lines(path, asked)
+    rows = [(line, _plain(row, asked)) for line, row in written]
+    headed = _has_header([row for _, row in rows]) if asked.header is None else asked.header
+    names = tuple(cell.strip() for cell in written[0][1]) if headed else None
+    rows, written = rows[headed:], written[headed:]
+    kept, chosen, left_out = asked.taken(names, len(written[0][1] if written else names or ()), path.name)
+    columns = [[row[j] for _, row in rows] for j in kept]
+    numbers = [_numbers(cells) for cells in columns]
+    words = next((k for k, column in enumerate(numbers) if column is None), None)
+    if words is None:
+        table = np.stack([column for column in numbers if column is not None], axis=1)
+        return Table(table, chosen, left_out, _coded(rows, written, kept) if asked.missing else 0)
+    if not asked.words:
+        place = next(i for i, cell in enumerate(columns[words]) if _number(cell) is None)
+        line, raw = written[place]
+        given = f"words, such as {raw[kept[words]][:40]!r} on line {line}"
+        other = _other(raw[kept[words]].strip(), columns[words], asked)
+        raise asked.refusal(int(kept[words]), names, path.name, given, other=other)
+    for cells in columns:
+        empty = next((i for i, cell in enumerate(cells) if cell.strip().lower() in MISSING), None)
+        given = f"an empty one on line {rows[empty or 0][0]}"
+        checks.require(empty is None, f"Every cell of {path.name} must be filled.", given)
+    return Table(np.array(columns, dtype=object).T, chosen, left_out)
+
+
+def _coded(rows: Rows, written: Rows, kept: np.ndarray) -> int:
+    """How many cells stand for missing ones: nothing is left of what is written."""
+    both = zip(rows, written, strict=True)
+    return sum(not row[j].strip() and bool(raw[j].strip()) for (_, row), (_, raw) in both for j in kept)
+
+
+def _other(word: str, cells: list[str], asked: Asked) -> str:
+    """What else to do about a word in a column: a decimal comma, or a few words among numbers for missing cells."""
+    if asked.decimal == "." and re.fullmatch(r"[+-]?\d*,\d+", word):
+        return ", or read its commas as decimal points with --decimal ','"
+    found = [(cell, _number(cell)) for cell in cells]
+    words = {cell for cell, number in found if number is None}
+    numbers = any(number is not None and not np.isnan(number) for _, number in found)
+    if len(words) > FEW or not numbers or set(word) & set(",\"'") or len(word) > 20:
+        return ""
+    return f", or count {word!r} as missing with --missing {shlex.quote(word)}"
+
+
+# ---- header ------------------------------------------------------------------------------------------------------
+
+
+def _has_header(rows: list[list[str]]) -> bool:
+    """Whether the first line is a header: one of its words stands over numbers only, or all of its cells are words that
+    occur nowhere below them, or numbers that count."""
+    first, *below = rows
+    word = [_number(cell) is None for cell in first]
+    if not any(word):
+        return _counting_header(first, below)
+    if not below:
+        return True
+    columns = [[row[j] for row in below] for j in range(len(first))]
+    over_numbers = any(w and _numbers(column) is not None for w, column in zip(word, columns, strict=True))
+    return over_numbers or all(w and cell not in column for w, cell, column in zip(word, first, columns, strict=True))
+
+
+def _counting_header(first: list[str], below: list[list[str]]) -> bool:
+    """Whether numbers in a first line are names: 0, 1, … or 1, 2, … over what is not whole, or, if there are many, over
+    what does not count either; or whatever follows an empty cell over an index."""
+    if not below:
+        return False
+    if not first[0].strip() and len(first) > 1:
+        return _counts(first[1:], (0, 1)) or _counts([row[0] for row in below], (0,))
+    if len(first) < 2 or not _counts(first, (0, 1)):
+        return False
+    whole = all(re.fullmatch(r"\s*([+-]?\d+)?\s*", cell) for row in below for cell in row)
+    return not whole or (len(first) >= COUNTED and not any(_counts(row) for row in below))
+
+
+def _counts(cells: list[str], starts: tuple[int, ...] | None = None) -> bool:
+    """Whether cells are whole numbers, each one more than the last, from one of some starts.
+
+    >>> _counts(["1", "2"], (0, 1)), _counts(["3", "4"], (0, 1)), _counts(["3", "4"]), _counts(["0", "1.0"])
+    (True, False, True, False)
+    """
+    if not all(cell.strip().isdecimal() for cell in cells):
+        return False
+    numbers = [int(cell) for cell in cells]
+    in_order = numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    return in_order and (starts is None or numbers[0] in starts)
+
+
+# ---- lines and cells ---------------------------------------------------------------------------------------------
+
+
+def _lines(path: Path, asked: Asked) -> Rows:
+    """Rows of equally many cells with the number of their line."""
+    tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
+    sign = _separator(asked, "\t" if tabs else ",")
+    with _opened(path) as file:
+        reader = csv.reader(file, delimiter=sign, strict=True)
+        rows = [(reader.line_num, row) for row in reader if row]
+    checks.require(len(rows) > 0, f"{path.name} must be a complete {path.suffix} file of numbers.", "no rows")
+    if any("\0" in cell for cell in rows[0][1]):
+        raise UnicodeError("NUL in text")
+    width = len(rows[0][1])
+    if width == 1 and asked.sep is None:
+        other = next((sign for sign in (";", "\t", ",") if sign in rows[0][1][0]), None)
+        must = f"The cells of {path.name} must be parted by {'tabs' if tabs else 'commas'}"
+        must += ", or --sep must say by what." if asked.options else "."
+        checks.require(other is None, must, f"{'a tab' if other == chr(9) else repr(other)} in the first line")
+    for line, row in rows:
+        checks.require(
+            len(row) == width, f"Every line of {path.name} must have {width} cells.", f"{len(row)} on line {line}"
+        )
+    return rows
+
+
+def _separator(asked: Asked, usual: str) -> str:
+    """The sign between cells, the usual one unless another is asked for."""
+    sign = usual if asked.sep is None else {"tab": "\t", "\\t": "\t"}.get(asked.sep, asked.sep)
+    fits = len(sign) == 1 and not sign.isalnum() and sign not in '"\r\n.+-'
+    checks.require(fits, "--sep must be one sign, or tab.", repr(asked.sep))
+    fits = asked.decimal in DECIMAL and asked.decimal != sign
+    must = "--decimal must be a point or a comma, and not the sign between cells."
+    checks.require(fits, must, repr(asked.decimal))
+    return sign
+
+
+def _opened(path: Path) -> io.TextIOBase:
+    """A text, unpacked where it is packed."""
+    if path.suffix.lower() != ".gz":
+        return path.open(newline="", encoding="utf-8-sig")
+    with gzip.open(path) as file:
+        content = file.read(UNPACKED + 1)
+    fits = len(content) <= UNPACKED
+    checks.require(fits, f"{path.name} must unpack to at most {UNPACKED} bytes.", "more; unpack it first")
+    return io.StringIO(content.decode("utf-8-sig"), newline="")
+
+
+def _plain(row: list[str], asked: Asked) -> list[str]:
+    """Cells with decimal points, and nothing in those that stand for missing ones."""
+    if asked.decimal != ".":
+        turned = str.maketrans({asked.decimal: ".", ".": asked.decimal})
+        row = [cell.translate(turned) for cell in row]
+    if not asked.missing:
+        return row
+    codes = {number for number in map(_number, asked.missing) if number is not None}
+    return ["" if cell.strip() in asked.missing or _number(cell) in codes else cell for cell in row]
+
+
+def _numbers(cells: list[str]) -> np.ndarray | None:
+    """A column's numbers, NaN where they are missing; ``None`` when it has words."""
+    try:
+        if not any("_" in cell for cell in cells):
+            return np.array([float(cell) for cell in cells])
+    except ValueError:
+        pass
+    found = [_number(cell) for cell in cells]
+    return None if None in found else np.array(found, dtype=np.float64)
+
+
+def _number(cell: str) -> float | None:
+    """A cell's number, NaN when it is missing, ``None`` when it is a word, as ``1_2`` is.
+
+    >>> _number("1e3"), _number("NA"), _number("1_2")
+    (1000.0, nan, None)
+    """
+    if cell.strip().lower() in MISSING:
+        return np.nan
+    try:
+        return None if "_" in cell else float(cell)
+    except ValueError:
+        return None
