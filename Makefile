@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO_OUT ?= demo-report
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all bench docs clean
+.PHONY: demo test test-all test-versions bench docs clean
 
 $(VENV)/.user: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -32,6 +32,11 @@ test-all: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt "ray>=2.40"
 	$(BIN)/python -m pip check
 	$(BIN)/python -m pytest --cov --cov-report=term-missing:skip-covered
+	$(MAKE) test-versions
+
+# the oldest and the newest packages that pyproject.toml allows; torch brings gigabytes
+test-versions: $(VENV)/.dev
+	$(BIN)/python benchmarks/versions.py
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/many_seeds.py

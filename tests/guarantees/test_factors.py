@@ -376,3 +376,11 @@ def test_units_of_spread_leave_what_does_not_vary() -> None:
     spread = float(np.sqrt(2))
     assert torch.allclose(y, torch.tensor([[-1 / spread, 0], [1 / spread, 0]], dtype=torch.float64))
     assert torch.allclose(f(y), torch.tensor([[0, 5], [2 / spread, 5]], dtype=torch.float64))
+
+
+def test_a_smooth_map_through_a_layer_norm_does_not_jump() -> None:
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(2, 6), torch.nn.LayerNorm(6), torch.nn.Tanh(), torch.nn.Linear(6, 3))
+    net = net.double().requires_grad_(False)
+    ends = torch.randn(2, 5, 2, dtype=torch.float64) / 4
+    assert fac.jump(net, ends[0], ends[1], 2) < 1e-3

@@ -33,6 +33,7 @@ from torch.func import jvp
 from noumena import checks, seeds
 from noumena.ambiguity import Blocks
 from noumena.derivatives import Map
+from noumena.derivatives.fallbacks import stepwise
 from noumena.evidence import Evidence
 
 RANK_TOLERANCE = 1e-8
@@ -283,6 +284,7 @@ def jump(f: Map, z: Float[Tensor, "batch latent"], w: Float[Tensor, "batch laten
     def step(g: Map) -> Map:
         return lambda y: jvp(g, (y,), (along,))[1]  # pyright: ignore[reportReturnType]
 
+    f = stepwise(f)
     before, worst, moved, g = f(points), 0.0, 0.0, f
     for _ in range(order):
         g = step(g)

@@ -28,7 +28,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from inspect import signature
 from itertools import islice
 from pathlib import Path
@@ -206,12 +206,20 @@ def _machine() -> Row:
     import torch
 
     gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
-    packages = " ".join(f"{name} {version(name).split('+')[0]}" for name in PACKAGES)
+    packages = " ".join(f"{name} {_version(name)}" for name in PACKAGES)
     cores = os.cpu_count()
     return {
         "hardware": f"{_processor()}, {cores} cores{gpu}",
         "versions": f"python {platform.python_version()} {packages}",
     }
+
+
+def _version(name: str) -> str:
+    """A package's version; this one may run from its folder of sources, without being installed."""
+    try:
+        return version(name).split("+")[0]
+    except PackageNotFoundError:
+        return "from sources"
 
 
 def _processor() -> str:
