@@ -85,7 +85,6 @@ def table(x: Any, name: str = "x", *, min_rows: int = 1, varying: bool = False) 
     if hasattr(x, "toarray"):
         raise TypeError(f"{name} must be a dense array. Got a sparse matrix; use {name}.toarray().")
     unmasked(x, name)
-    _columns(x, name)
     if hasattr(x, "detach"):
         x = x.detach().cpu()
         x = (x.float() if x.is_floating_point() and x.element_size() < 4 else x).numpy()
@@ -140,7 +139,7 @@ def unmasked(x: Any, name: str) -> None:
     require(masked == 0, f"{name} must have no masked entries.", f"{masked} masked entr{'y' if masked == 1 else 'ies'}")
 
 
-def _columns(x: Any, name: str) -> None:
+def columns(x: Any, name: str) -> None:
     """Refuse a frame whose columns have the same names, or some text and others not."""
     if not hasattr(x, "columns") or not hasattr(x, "shape"):
         return

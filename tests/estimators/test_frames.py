@@ -147,3 +147,11 @@ def test_cross_validation_needs_no_score_of_ones_own(kind: str) -> None:
     assert np.isfinite(found).all()
     half = clone(KINDS[kind]).fit(data()[200:])
     assert found[0] == pytest.approx(half.score(data()[:200]), rel=1e-5)
+
+
+@pytest.mark.parametrize("names", [["a", "a", "b"], ["a", 1, "b"]])
+def test_columns_that_cannot_be_told_apart_are_refused_in_one_sentence(names: list) -> None:
+    x = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 3)), columns=pd.Index(names, dtype=object))
+    for model in (nm.VAE(1, training=nm.Training(steps=2)), nm.ICA(1)):
+        with pytest.raises(nm.InputError, match=r"^The (columns|names of the columns) of x must"):
+            model.fit(x)

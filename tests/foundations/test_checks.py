@@ -215,7 +215,7 @@ def test_masked_entries_are_refused_and_an_empty_mask_is_none() -> None:
 )
 def test_frames_whose_columns_cannot_be_told_apart_are_refused(names: list[Any], sentence: str) -> None:
     with pytest.raises(InputError) as error:
-        checks.table(pd.DataFrame(np.ones((2, 3)), columns=names))
+        checks.columns(pd.DataFrame(np.ones((2, 3)), columns=names), "x")
     assert message(error) == sentence
 
 

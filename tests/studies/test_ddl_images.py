@@ -10,6 +10,7 @@ from noumena.estimators import training as loop
 from noumena.nets import UNet, VectorQuantised
 from noumena.studies.ddl import images, table1, table6, table7
 from noumena.studies.ddl.images import Codes
+from noumena.studies.engine import Conditions, Task, _computed
 from noumena.studies.study import Study
 
 
@@ -231,3 +232,18 @@ def test_missing_files_are_named_and_what_needs_none_is_run(tmp_path, monkeypatc
 def test_what_is_not_there_is_refused(call, sentence):
     with pytest.raises(nm.InputError, match=sentence):
         call()
+
+
+def test_a_cell_is_told_where_to_keep_its_codes_and_where_to_train(monkeypatch, tmp_path):
+    held = images.drawn("rooms").held
+    told = {}
+
+    def codes(*_, **how):
+        told.update(how)
+        return Codes(np.zeros((1, held, 4)), {})
+
+    monkeypatch.setattr(images, "codes", codes)
+    monkeypatch.setattr(images, "scores", lambda factors, code: {})
+    task = Task(("c",), "v", ({"data": "rooms", "method": "FactorVAE", "bias": "none"},), images.cell)
+    _computed(task, Conditions(devices=("cpu",), told=(("folder", tmp_path),)))
+    assert (told["folder"], told["device"]) == (tmp_path, "cpu")

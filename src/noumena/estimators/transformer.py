@@ -10,12 +10,15 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
+from noumena import checks
+
 
 class Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of all estimators with ``transform``."""
 
     def _compare_columns(self, x: Any, array: np.ndarray, *, reset: bool) -> None:
         """Learn (or compare with what was learned) the number and names of columns, in scikit-learn's words."""
+        checks.columns(x, "x")
         frame: Any = x if hasattr(x, "columns") else array
         validate_data(self, X=frame, reset=reset, skip_check_array=True)
 

@@ -4,6 +4,7 @@
   const SPACE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
   const BLANK = new RegExp(`^[${SPACE}]*$`, "u");
   const GAP = new RegExp(`[${SPACE}]`, "uy");
+  const GAPS = new RegExp(`[${SPACE}]+`, "u");
   const WORD = new RegExp(`[^${SPACE}&|^~()"'-]+`, "uy");
   const QUOTED = /(["'])([^\n]*?)\1/uy;
   const SIGNS = "&|-^~()";
@@ -16,6 +17,9 @@
   };
 
   class InputError extends Error {}
+
+  const few = (names, most = 5) =>
+    names.slice(0, most).join(", ") + (names.length > most ? ` and ${names.length - most} more` : "");
 
   // As Python prints a string.
   const printed = (text) => {
@@ -78,7 +82,10 @@
       if (S.observations.has(token.words)) return new Set(S.support[S.observations.get(token.words)]);
       if (S.latents.has(token.words)) return new Set([S.latents.get(token.words)]);
       const where = `${printed(token.words)} at character ${place(text, token.at)} of ${printed(text)}`;
-      throw new InputError(`A query's names must be observations or latents of the structure. Got ${where}.`);
+      const there = `${few(S.observed)} and ${few(S.latent)}`.split(GAPS).filter((part) => part).join(" ");
+      throw new InputError(
+        `A query's names must be observations or latents of the structure. Got ${where}, where there are ${there}.`,
+      );
     };
     const factor = () => {
       if (k === all.length) throw misread(text, text.length, "the end where a name was expected");

@@ -255,13 +255,16 @@ def unexplained(fitted: Any, x: np.ndarray, k: int) -> float:
         return float((again - rows).square().sum() / (rows - rows.mean(dim=0)).square().sum())
 
 
-def cell(data: str, method: str, bias: str, *, files: dict[str, Any] | None = None, **how: Any) -> list[Row]:
-    """One row per model with its scores; a baseline has one row."""
+def cell(
+    data: str, method: str, bias: str, *, files: dict[str, Any] | None = None, device: str = "auto",
+    folder: Path | None = None, **how: Any,
+) -> list[Row]:  # fmt: skip
+    """One row per model with its scores; a baseline has one row. Codes are kept in the folder, to be scored again."""
     images = drawn(data, files=files)
     factors = images.factors[: images.held]
     if method in BASELINES:
         return [{"run": 0, **scores(factors, baseline(method, images))}]
-    found = codes(data, method, bias, files=files, **how)
+    found = codes(data, method, bias, files=files, device=device, folder=folder, **how)
     return [
         {"run": k, **scores(factors, code), **{n: v[k] for n, v in found.facts.items() if k < len(v)}}
         for k, code in enumerate(found.codes)
