@@ -12,6 +12,7 @@ import pytest
 from noumena.studies import averages
 from noumena.studies import rows as tables
 from noumena.studies.claims import NOT_COMPARABLE, NOT_RUN, REPRODUCED, WORSE, Claim, counted
+from noumena.studies.documents import refreshed
 from noumena.studies.kivva import likelihood, pinwheel
 from noumena.studies.kivva import mnist as facets
 from noumena.studies.mechanisms import overlap
@@ -377,3 +378,10 @@ def test_averages_choose_the_lowest_where_low_is_good() -> None:
     assert averages.most(found, lowest=True) == ("ICA", pytest.approx(0.2))
     assert averages.most(found) == ("x", 0.5)
     assert averages.most({}) is None
+
+
+def test_an_empty_block_is_filled_and_nothing_after_it_is_lost() -> None:
+    page = "`results/kivva/likelihood/rows.csv`\n\n```text\n```\n\n## Next\n\n```text\nkept\n```\n"
+    found = refreshed(page)
+    assert found.endswith("\n```\n\n## Next\n\n```text\nkept\n```\n")
+    assert refreshed(found) == found != page

@@ -16,13 +16,13 @@ from noumena.studies.claims import HELD, VERDICTS
 from noumena.studies.pages import paper
 from noumena.studies.study import Study, get, names
 
-_BLOCK = re.compile(r"(`results/([\w/]+)/rows\.csv`\n\n```text\n).*?(\n```)", flags=re.DOTALL)
+_BLOCK = re.compile(r"(`results/([\w/]+)/rows\.csv`\n\n```text\n)(?:.*?\n)??(```)", flags=re.DOTALL)
 _COUNTS = re.compile(r"(<!-- verdicts by (paper|study) -->\n).*?(<!-- end -->)", flags=re.DOTALL)
 
 
 def refreshed(text: str, results: str | Path = "results") -> str:
     """A page with the tables that the rows give today."""
-    text = _BLOCK.sub(lambda found: found[1] + get(found[2], results).compare() + found[3], text)
+    text = _BLOCK.sub(lambda found: found[1] + get(found[2], results).compare() + "\n" + found[3], text)
     if not _COUNTS.search(text):
         return text
     studies = [study for study in (get(name, results) for name in names()) if study.published]
