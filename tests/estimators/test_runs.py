@@ -71,3 +71,35 @@ def test_a_builder_whose_layers_look_at_the_whole_batch_is_refused(role: str) ->
 
     with pytest.raises(InputError, match=rf"Layers of the {role} must treat rows one by one; .* Got BatchNorm1d\."):
         nm.VAE(2, **{role: build}, training=nm.Training(steps=2)).fit(X)
+
+
+@pytest.mark.parametrize("renamed", [1, 2, 3])
+def test_a_writer_that_dies_while_it_changes_names_is_finished_by_the_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renamed: int
+) -> None:
+    old, new = fitted(0), fitted(1)
+    nm.save(old, tmp_path)
+    replace, done = Path.replace, []
+
+    def dies(self: Path, target: Path) -> Path:
+        done.append(target)
+        if len(done) > renamed:
+            raise SystemExit
+        return replace(self, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", dies)
+        patched.setattr(Path, "unlink", lambda *_, **__: None)
+        with pytest.raises(SystemExit):
+            nm.save(new, tmp_path, force=True)
+    assert np.array_equal(nm.load(tmp_path).transform(X), new.transform(X))
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_what_a_writer_began_but_never_renamed_is_left_alone(tmp_path: Path) -> None:
+    old = fitted(0)
+    nm.save(old, tmp_path)
+    nm.save(fitted(1), tmp_path / "other")
+    for name in ("weights.safetensors", "history.csv", "structure.csv", "config.json"):
+        (tmp_path / f"{name}.7.part").write_bytes((tmp_path / "other" / name).read_bytes())
+    assert np.array_equal(nm.load(tmp_path).transform(X), old.transform(X))

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +129,7 @@ def load(folder: str | Path, **parameters: Any) -> Estimator:
     Networks that do not give what those of the fit gave are refused.
     """
     folder = Path(folder)
+    _complete(folder)
     config = _read_config(folder)
     try:
         return _loaded(folder, config, parameters)
@@ -304,6 +305,23 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def _complete(folder: Path) -> None:
+    """Finish what a writer began that died while it changed names: the rest of its files lies there, complete."""
+    for begun in sorted(folder.glob("config.json.*.part")):
+        part = begun.name.removeprefix("config.json.")
+        with suppress(OSError, ValueError, KeyError, TypeError), _alone(folder):
+            there = {name: _first(folder / f"{name}.{part}", folder / name) for name in _READ}
+            changed = any(path == folder / name for name, path in there.items())
+            wanted = json.loads(begun.read_text(encoding="utf-8"))["files"]
+            if changed and all(_digest(path) == wanted[name] for name, path in there.items()):
+                for name in (*_READ, "structure.csv", "config.json"):
+                    _first(folder / f"{name}.{part}", folder / name).replace(folder / name)
+
+
+def _first(*paths: Path) -> Path:
+    return next((path for path in paths if path.exists()), paths[-1])
 
 
 def _together(folder: Path, files: dict[str, Any], config: dict[str, Any]) -> None:
