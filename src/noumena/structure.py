@@ -140,7 +140,7 @@ class Structure:
             must = f"{path} must begin with a column of names of observations."
             checks.require(named, must, f"only 0 and 1 under {header[0]!r:.40}")
             named = not all(cell.strip().lower() in _ENTRIES for cell in header[1:]) or len(header) < 2
-            checks.require(named, f"{path} must begin with a line of names of latents.", ",".join(header)[:60])
+            checks.require(named, f"{path} must begin with a line of names of latents.", f"{','.join(header)!r:.60}")
         entries = [[_ENTRIES.get(cell.strip().lower()) for cell in row[1:]] for row in body]
         for line, (row, found) in enumerate(zip(body, entries, strict=True), 2):
             checks.require(

@@ -224,7 +224,7 @@ def test_a_structure_file_may_have_blank_lines_and_spaces(tmp_path: Path) -> Non
         (b"\tz1\nx1\t1\n", "must be parted by commas. Got a tab in the first line."),
         (b"a,b,c\n1,0,1\n0,1,1\n", "must begin with a column of names of observations. Got only 0 and 1 under 'a'."),
         (b"1,0,1\n0,1,1\n", "must begin with a column of names of observations. Got only 0 and 1 under '1'."),
-        (b"pulse,1,0\nvoice,1,1\n", "must begin with a line of names of latents. Got pulse,1,0."),
+        (b"pulse,1,0\nvoice,1,1\n", "must begin with a line of names of latents. Got 'pulse,1,0'."),
     ],
 )
 def test_a_bad_structure_file_is_refused(tmp_path: Path, content: bytes, sentence: str) -> None:
