@@ -122,6 +122,21 @@ def test_bad_input_is_one_sentence_and_exit_code_2(folder, noumena, arguments, s
     assert not Path("refused").exists()
 
 
+def test_columns_are_taken_or_left_out_of_every_file(folder, noumena):
+    for name, z in (("first", Z), ("second", -Z)):
+        np.savetxt(f"{name}.csv", np.c_[np.arange(N), z], delimiter=",", header="id,a,b,c", comments="")
+    _, plain, _ = noumena("a.npy", "c.npz", "--key", "z", "--folds", 2, "--no-ica", "--json")
+    for chosen in (["--drop", "id"], ["--columns", "a,b,c"], ["--columns", "1,2,3"]):
+        code, out, _ = noumena("first.csv", "second.csv", *chosen, "--folds", 2, "--no-ica", "--json")
+        assert code == 0
+        assert (
+            json.loads(out)["pairs"] == json.loads(plain.replace('"a"', '"first"').replace('"c"', '"second"'))["pairs"]
+        )
+    code, _, err = noumena("first.csv", "second.csv", "--drop", "name")
+    assert code == 2
+    assert "Columns to leave out of first.csv must be names, or numbers from 0 to 3. Got 'name'" in err
+
+
 def test_labels_are_never_unpickled(folder, noumena):
     np.save("objects.npy", np.array([{"m": 1}] * N, dtype=object))
     code, _, err = noumena("a.npy", "b.csv", "--groups", "objects.npy")

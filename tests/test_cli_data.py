@@ -127,16 +127,16 @@ def test_not_standardising_reaches_the_model_and_the_record(fit, tmp_path):
     [
         (["--impute", "zero"], "--impute must be one of mean, median, drop-rows, drop-columns. Got 'zero'."),
         (["--columns", ","], "A list of columns must have names or numbers with commas. Got ','."),
-        (["--columns", "pulse,pulse"], "--columns must name every column once. Got 'pulse' twice."),
+        (["--columns", "pulse,pulse"], "Columns to take from own.csv must be named once. Got 'pulse' twice."),
         (
             ["--columns", "puls"],
-            "--columns of own.csv must name columns, or number them from 0 to 5. Got 'puls' where there are columns "
+            "Columns to take from own.csv must be names, or numbers from 0 to 5. Got 'puls' where there are columns "
             "id, pulse, voice, x 3, batch, site.",
         ),
         (
             ["--drop", "6"],
-            "--drop of own.csv must name columns, or number them from 0 to 5. Got '6' where there are columns id, "
-            "pulse, voice, x 3, batch, site.",
+            "Columns to leave out of own.csv must be names, or numbers from 0 to 5. Got '6' where there are columns "
+            "id, pulse, voice, x 3, batch, site.",
         ),
         (["--columns", "1", "--drop", "1"], "Some columns of own.csv must be kept. Got 6 columns, 1 of them left out."),
         (["--image", "--drop", "id", "--impute", "mean"], "Options on columns must come without --image. Got --drop, "

@@ -84,6 +84,8 @@ def test_json_carries_the_whole_result_and_the_options_reach_it(noumena, data):
         (["--batch", "plate", "--label", "drug", "--leaf", "0"], "--leaf must be a whole number of at least 1"),
         (["--batch", "plate", "--label", "drug", "--seed", "-1"], "--seed must be a whole number"),
         (["--batch", "tied", "--label", "plate"], "must not be confounded"),
+        (["--batch", "plate", "--label", "drug", "--impute", "zero"], "--impute must be one of mean, median, drop-row"),
+        (["--batch", "plate", "--label", "drug", "--sep", "ab"], "--sep must be one sign, or tab. Got 'ab'."),
     ],
 )
 def test_what_cannot_be_used_is_one_sentence_and_exit_code_two(noumena, data, options, sentence, tmp_path):
@@ -98,13 +100,19 @@ def test_what_cannot_be_used_is_one_sentence_and_exit_code_two(noumena, data, op
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a;plate;drug\n1;P1;x\n", "The cells of own.csv must be parted by commas. Got ';' in the first line."),
-        ("a\tplate\tdrug\n1\tP1\tx\n", "The cells of own.csv must be parted by commas. Got a tab in the first line."),
+        (
+            "a;plate;drug\n1;P1;x\n",
+            "The cells of own.csv must be parted by commas, or --sep must say by what. Got ';' in the first line.",
+        ),
+        (
+            "a\tplate\tdrug\n1\tP1\tx\n",
+            "The cells of own.csv must be parted by commas, or --sep must say by what. Got a tab in the first line.",
+        ),
         ("a,a,plate,drug\n1,2,P1,x\n", "The columns of own.csv must have different names. Got a twice."),
         (
             "a,b,plate,drug\n1,2,P1,x\n,2,P1,y\n3,,P2,x\n,inf,P2,y\n",
             "own.csv must have no missing or infinite cells in its features. Got 4 in columns 'a' (2), 'b' (2), the "
-            "first at row 1 of column 'a'; fill them, or choose other columns with --features.",
+            "first at row 1 of column 'a'; fill missing ones with --impute, or choose other columns with --features.",
         ),
         ("größe,plate,drug\n1,P1,x\n".encode("latin-1"), "Got text that is not UTF-8; save it as UTF-8."),
     ],
@@ -115,6 +123,25 @@ def test_a_table_that_cannot_be_used_is_told_of_by_its_file_and_columns(noumena,
     assert code == 2
     assert sentence in error
     assert error.count("\n") == 1
+
+
+def test_packed_text_of_another_country_with_coded_holes_gives_what_the_plain_file_gives(noumena, data, tmp_path):
+    frame = pd.read_csv(data, float_precision="round_trip")
+    wanted = ["--batch", "plate", "--label", "drug", "--json", *QUICK]
+    path = tmp_path / "profiles.tsv.gz"
+    frame.to_csv(path, index=False, sep=";", decimal=",")
+    given = ["--sep", ";", "--decimal", ","]
+    plain, packed = (noumena("deconfound", *asked, *wanted)[1] for asked in ([data], [path, *given]))
+    assert json.loads(packed) == json.loads(plain)
+    frame["Cells_a"] = [str(cell).replace(".", ",") for cell in frame["Cells_a"]]
+    frame.loc[[3, 50], "Cells_a"] = ["?", "-999"]
+    frame.to_csv(path, index=False, sep=";", decimal=",")
+    code, said, error = noumena("deconfound", path, *given, *wanted, "--missing", "?,-999", "--impute", "drop-rows")
+    assert (code, error) == (0, "")
+    assert "Left out 2 of 120 rows for 2 missing cells: 'Cells_a' (2)" in json.loads(said)["data"]
+    code, _, error = noumena("deconfound", path, *given, *wanted, "--missing", "?,-999")
+    assert code == 2
+    assert "Got 2 in columns 'Cells_a' (2)" in error
 
 
 def test_help_shows_an_example(noumena):

@@ -99,6 +99,10 @@ def test_slots_rows_bootstrap_and_no_ceiling_are_passed_on(folder: Path, noumena
         (("z.npy", "nan.npy"), "must be finite"),
         (("z.npy", "missing.npy"), "must exist"),
         (("z.npy", "factors.csv"), "numbers only"),
+        (
+            ("z.npy", "z.npy", "--factors", "9"),
+            "Columns to take from z.npy must be names, or numbers from 0 to 1. Got '9'",
+        ),
         (("z.npy", "z.npy", "--metrics", "fid"), "metrics must be one of"),
         (("z.npy", "z.npy", "--metrics", ","), "must name a score"),
         (("z.npy", "z.npy", "--slots", "two"), "--slots must be whole numbers"),
@@ -114,6 +118,17 @@ def test_bad_input_is_one_sentence_and_exit_code_2(folder: Path, noumena: Any, a
     assert sentence in err
     assert len(err.strip().splitlines()) == 1
     assert not Path("new").exists()
+
+
+def test_factors_and_latents_are_columns_of_their_files(folder: Path, noumena: Any) -> None:
+    z = np.load("z.npy")
+    np.savetxt("wide.csv", np.c_[np.arange(len(z)), z], delimiter=",", header="id,a,b", comments="")
+    few = ["--metrics", "mcc", "--json"]
+    plain = json.loads(noumena("z.npy", "learned.npy", *few)[1])
+    chosen = json.loads(noumena("wide.csv", "learned.npy", "--factors", "a,b", *few)[1])
+    assert chosen["scores"]["mcc"]["score"] == pytest.approx(plain["scores"]["mcc"]["score"])
+    one = json.loads(noumena("z.npy", "wide.csv", "--latents", "1,2", *few)[1])
+    assert one["scores"]["mcc"]["score"] == pytest.approx(1)
 
 
 def test_a_folder_with_something_in_it_is_kept(folder: Path, noumena: Any) -> None:

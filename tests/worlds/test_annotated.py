@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,7 +39,7 @@ def write(path: Path) -> Path:
     return path
 
 
-def refusal(path: Path, annotations: tuple[str, ...] = WANTED, **asked: list[str]) -> str:
+def refusal(path: Path, annotations: tuple[str, ...] = WANTED, **asked: Any) -> str:
     with pytest.raises(InputError) as error:
         read_annotated(path, annotations, **asked)
     assert "\n" not in str(error.value)
@@ -92,6 +93,38 @@ def test_missing_numbers_and_labels_are_left_as_they_are(tmp_path: Path) -> None
         assert pd.isna(table.annotations["drug"][3])
 
 
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".npz", ".h5ad"])
+def test_codes_for_missing_numbers_are_treated_as_asked_for(tmp_path: Path, ending: str, monkeypatch: Any) -> None:
+    monkeypatch.setitem(globals(), "X", np.where(np.arange(36).reshape(12, 3) == 3, -999.0, X))  # row 1, first column
+    path = write(tmp_path / f"data{ending}")
+    holes = read_annotated(path, WANTED, missing=["-999"])
+    assert np.argwhere(np.isnan(holes.x)).tolist() == [[1, 0]]
+    assert "Cells that count as missing: '-999'" in holes.notes
+    rest = np.delete(X, 1, axis=0)
+    fewer = read_annotated(path, WANTED, missing=["-999"], impute="drop-rows")
+    np.testing.assert_allclose(fewer.x, rest)
+    assert fewer.annotations["drug"].tolist() == np.delete(DRUG, 1).tolist()
+    median = read_annotated(path, WANTED, missing=["-999"], impute="median")
+    assert median.x[1, 0] == pytest.approx(np.median(rest[:, 0]))
+    assert median.annotations["plate"].tolist() == PLATE.tolist()
+    narrower = read_annotated(path, WANTED, missing=["-999"], impute="drop-columns")
+    assert narrower.names == NAMES[1:]
+    np.testing.assert_allclose(narrower.x, X[:, 1:])
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".csv.gz", ".tsv.gz"])
+def test_text_may_be_packed_and_parted_by_tabs(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"data{ending}"
+    frame().to_csv(path, index=False, sep="\t" if "tsv" in ending else ",")
+    np.testing.assert_allclose(read_annotated(path, WANTED).x, X, rtol=1e-12)
+
+
+def test_options_of_text_are_refused_for_what_is_none(tmp_path: Path) -> None:
+    path = write(tmp_path / "data.parquet")
+    assert refusal(path, sep=";") == "--sep and --decimal must come with a .csv or .tsv file. Got data.parquet."
+    assert "--impute must be one of mean" in refusal(path, impute="zero")
+
+
 def test_a_sparse_matrix_becomes_dense(tmp_path: Path) -> None:
     anndata = pytest.importorskip("anndata")
     from scipy.sparse import csr_matrix
@@ -137,7 +170,7 @@ def test_other_files_are_refused_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     assert "The data must be a file" in refusal(tmp_path / "folder.csv")
     (tmp_path / "data.txt").write_text("a")
-    assert "must be one of .csv, .parquet, .h5ad, .npz" in refusal(tmp_path / "data.txt")
+    assert "must be one of .csv, .tsv, .csv.gz, .tsv.gz, .parquet, .h5ad, .npz" in refusal(tmp_path / "data.txt")
     np.savez(tmp_path / "data.npz", Y=X, plate=PLATE)
     assert "data.npz must hold an array X. Got arrays Y, plate." in refusal(tmp_path / "data.npz")
     np.savez(tmp_path / "data.npz", X=PLATE, plate=PLATE)

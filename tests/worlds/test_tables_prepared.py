@@ -168,7 +168,9 @@ def test_an_index_written_by_pandas_is_found_and_left_out_by_its_number(tmp_path
 def test_a_name_goes_before_a_number_and_a_shared_name_needs_the_number() -> None:
     assert Choice(["1"]).of(("a", "b", "1"), 3, "t").tolist() == [2]
     assert Choice([1]).of(("a", "b"), 2, "t").tolist() == [1]
-    with pytest.raises(InputError, match=r"--drop of t must name one column; use its number. Got 'a', which several"):
+    with pytest.raises(
+        InputError, match=r"Columns to leave out of t must be told apart; use their numbers. Got 'a', which several"
+    ):
         Choice(drop=["a"]).of(("a", "a", "b"), 3, "t")
     assert Choice(drop=[0]).of(("a", "a", "b"), 3, "t").tolist() == [1, 2]
 
@@ -176,7 +178,7 @@ def test_a_name_goes_before_a_number_and_a_shared_name_needs_the_number() -> Non
 @pytest.mark.parametrize("label", [-1, 2, "2", "c", "-1", "0.5"])
 def test_a_column_that_is_not_there_is_named(label: str | int) -> None:
     with pytest.raises(
-        InputError, match=r"--columns of t must name columns, or number them from 0 to 1. Got "
+        InputError, match=r"Columns to take from t must be names, or numbers from 0 to 1. Got "
     ) as error:
         Choice([label]).of(None, 2, "t")
     assert str(error.value).endswith(f"{label!r} where there are 2 columns without names.")

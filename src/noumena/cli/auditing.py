@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from noumena.checks import count, require
 from noumena.cli.folders import claimed, present
-from noumena.cli.verbs import Force, Json, Seed, say
+from noumena.cli.verbs import Columns, Drop, Force, Json, Seed, say
 
 
 def audit(
@@ -25,6 +25,8 @@ def audit(
     folds: Annotated[int, typer.Option(help="Parts of the rows, each held out once.")] = 5,
     ica: Annotated[bool, typer.Option("--ica/--no-ica", help="Ask for ICA's axes too: most of the time.")] = True,
     key: Annotated[str | None, typer.Option(help="Which array of .npz files.")] = None,
+    columns: Columns = None,
+    drop: Drop = None,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the numbers and their page.")] = None,
     force: Force = False,
@@ -33,17 +35,22 @@ def audit(
     """Say whether representations are stable from run to run, and up to what.
 
     Example: noumena audit first.npy second.npy --groups molecule.csv --out audits/first
+
+    Example: noumena audit first.csv second.csv --drop id
     """
     count(seed, "--seed", minimum=0)
     require(len(representations) >= 2, "audit must be given two or more files.", len(representations))
     from noumena.audits import audit as audited
     from noumena.audits.labels import read_labels
+    from noumena.worlds.columns import listed
     from noumena.worlds.tables import read_table
+
+    wanted: Any = {"key": key, "columns": listed(columns), "drop": listed(drop) or ()}
 
     stems = [path.stem for path in representations]
     names = stems if len(set(stems)) == len(stems) else [f"{path}" for path in representations]
     require(len(set(names)) == len(names), "audit must be given different files.", ", ".join(names))
-    tables = {name: read_table(path, key=key).x for name, path in zip(names, representations, strict=True)}
+    tables = {name: read_table(path, **wanted).x for name, path in zip(names, representations, strict=True)}
     x = None if input is None else read_table(input, key=key).x
     labels = None if groups is None else read_labels(groups, rows=len(tables[names[0]]))
     progress = say if sys.stderr.isatty() and not as_json else None

@@ -10,16 +10,22 @@ import typer
 
 from noumena.checks import count
 from noumena.cli.folders import claimed, write_json
-from noumena.cli.verbs import Force, Json, Seed
+from noumena.cli.verbs import Decimal, Force, Impute, Json, Missing, Seed, Sep
+
+DATA = "A .csv or .tsv (or .gz of these), .parquet, .h5ad or .npz file with annotation columns."
 
 
 def deconfound(
-    data: Annotated[Path, typer.Argument(help="A .csv, .parquet, .h5ad or .npz file with annotation columns.")],
+    data: Annotated[Path, typer.Argument(help=DATA)],
     batch: Annotated[str, typer.Option(help="Column of the batches, e.g. plates.")],
     label: Annotated[str, typer.Option(help="Column of the labels, e.g. treatments.")],
     positive: Annotated[str | None, typer.Option(help="One label to ask about.")] = None,
     control: Annotated[str | None, typer.Option(help="The label against it; all others by default.")] = None,
     features: Annotated[str | None, typer.Option(help="Names or beginnings of names, with commas.")] = None,
+    impute: Impute = None,
+    missing: Missing = None,
+    sep: Sep = None,
+    decimal: Decimal = None,
     folds: Annotated[int, typer.Option(help="Parts of the batches, each held out once.")] = 5,
     rotations: Annotated[int, typer.Option(help="Random rotations, and repeats of the other conditions.")] = 5,
     components: Annotated[int | None, typer.Option(help="Principal components; by a rule by default.")] = None,
@@ -37,13 +43,18 @@ def deconfound(
     """Score a label on held-out batches, from base features, PCA, ICA and random rotations.
 
     Example: noumena deconfound profiles.csv --batch plate --label treatment
+
+    Example: noumena deconfound profiles.csv.gz --batch plate --label treatment --missing "?,-999" --impute median
     """
     count(seed, "--seed", minimum=0)
     from noumena.worlds.annotated import read_annotated
+    from noumena.worlds.columns import listed, require_finite
 
     chosen = None if features is None else [name.strip() for name in features.split(",") if name.strip()]
-    table = read_annotated(data, (batch, label), features=chosen)
-    from noumena.worlds.columns import require_finite
+    codes = [str(code) for code in listed(missing) or ()]
+    table = read_annotated(
+        data, (batch, label), features=chosen, impute=impute, missing=codes, sep=sep, decimal=decimal or "."
+    )
 
     require_finite(table.x, table.names, data.name)
     import pandas as pd

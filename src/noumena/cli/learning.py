@@ -13,7 +13,21 @@ import typer
 from noumena.checks import InputError, count, number, one_of, require
 from noumena.cli.folders import CHECKPOINT, claim, claimed, free, write_json
 from noumena.cli.kept import FACTS, LATENTS, forget, write_latents
-from noumena.cli.verbs import Device, Force, Json, Seed, print_table, require_device, say
+from noumena.cli.verbs import (
+    Columns,
+    Decimal,
+    Device,
+    Drop,
+    Force,
+    Impute,
+    Json,
+    Missing,
+    Seed,
+    Sep,
+    print_table,
+    require_device,
+    say,
+)
 
 if TYPE_CHECKING:
     from noumena.estimators import Estimator
@@ -80,14 +94,14 @@ def fit(
     learning_rate: Annotated[float | None, typer.Option(help="Peak; 0.01, or 0.001 with --image.")] = None,
     clip: Annotated[float | None, typer.Option(help="Largest gradient norm.")] = None,
     key: Annotated[str | None, typer.Option(help="Which array of a file that holds several.")] = None,
-    columns: Annotated[str | None, typer.Option(help="Columns to take, names or numbers from 0, with commas.")] = None,
-    drop: Annotated[str | None, typer.Option(help="Columns to leave out, by name or number, with commas.")] = None,
-    impute: Annotated[str | None, typer.Option(help="Missing cells: mean, median, drop-rows, drop-columns.")] = None,
+    columns: Columns = None,
+    drop: Drop = None,
+    impute: Impute = None,
     drop_constant: Annotated[bool, typer.Option("--drop-constant", help="Leave out columns that never vary.")] = False,
-    missing: Annotated[str | None, typer.Option(help='Cells that count as missing, with commas: "?,-999".')] = None,
+    missing: Missing = None,
     header: Annotated[bool | None, typer.Option(help="Whether text begins with names; found out by default.")] = None,
-    sep: Annotated[str | None, typer.Option(help="Sign between the cells of text, or tab.")] = None,
-    decimal: Annotated[str | None, typer.Option(help="Sign in the numbers of text, if it is a comma.")] = None,
+    sep: Sep = None,
+    decimal: Decimal = None,
     standardise: Annotated[bool, typer.Option(help="Columns get mean 0 and deviation 1 inside a model.")] = True,
     seed: Seed = 0,
     device: Device = "cpu",

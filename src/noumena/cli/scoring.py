@@ -16,6 +16,10 @@ from noumena.cli.verbs import Force, Json, Seed, say
 def score(
     true: Annotated[Path, typer.Argument(help="True latents: a .npy, .npz, .csv or .parquet file; may hold words.")],
     learned: Annotated[Path, typer.Argument(help="Learned latents of the same rows: such a file of numbers.")],
+    factors: Annotated[
+        str | None, typer.Option(help="Columns of the true latents to take, by name or number, with commas.")
+    ] = None,
+    latents: Annotated[str | None, typer.Option(help="Columns of the learned latents to take, so too.")] = None,
     discrete: Annotated[
         str | None, typer.Option(help="Discrete factors, by name or number from 0, with commas; all; none.")
     ] = None,
@@ -39,19 +43,20 @@ def score(
     """
     count(seed, "--seed", minimum=0)
     count(rows, "--rows", minimum=0)
+    from noumena.worlds.columns import listed
     from noumena.worlds.tables import read_table
 
-    z, z_hat = read_table(true, key=key, words=True), read_table(learned, key=key)
+    z = read_table(true, key=key, columns=listed(factors), words=True)
+    z_hat = read_table(learned, key=key, columns=listed(latents))
     import pandas as pd
 
     from noumena.metrics import score as scored
 
-    factors = z.x if z.names is None else pd.DataFrame(z.x, columns=pd.Index(z.names))
-    latents = z_hat.x if z_hat.names is None else pd.DataFrame(z_hat.x, columns=pd.Index(z_hat.names))
+    compared = [t.x if t.names is None else pd.DataFrame(t.x, columns=pd.Index(t.names)) for t in (z, z_hat)]
     wanted: Any = "all" if metrics == "all" else [name.strip() for name in metrics.split(",") if name.strip()]
     with claimed(out, force=force):
         card = scored(
-            factors, latents, metrics=wanted, discrete=_listed(discrete), slots=_sizes(slots), shuffles=shuffles,
+            *compared, metrics=wanted, discrete=_listed(discrete), slots=_sizes(slots), shuffles=shuffles,
             ceiling=ceiling, bootstrap=bootstrap, rows=rows or None, seed=seed,
             progress=say if sys.stderr.isatty() and not as_json else None,
         )  # fmt: skip

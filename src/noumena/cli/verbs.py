@@ -12,6 +12,12 @@ from noumena.checks import InputError
 Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 Force = Annotated[bool, typer.Option("--force", help="Write into a folder that already holds something.")]
+Impute = Annotated[str | None, typer.Option(help="Missing cells: mean, median, drop-rows, drop-columns.")]
+Missing = Annotated[str | None, typer.Option(help='Cells that count as missing, with commas: "?,-999".')]
+Sep = Annotated[str | None, typer.Option(help="Sign between the cells of text, or tab.")]
+Decimal = Annotated[str | None, typer.Option(help="Sign in the numbers of text, if it is a comma.")]
+Columns = Annotated[str | None, typer.Option(help="Columns to take, names or numbers from 0, with commas.")]
+Drop = Annotated[str | None, typer.Option(help="Columns to leave out, by name or number, with commas.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 

@@ -1,5 +1,5 @@
-"""Annotated tables: numbers and the columns that say where they come from, from ``.csv``, ``.parquet``, ``.h5ad`` and
-``.npz`` files. Never unpickles."""
+"""Annotated tables: numbers and the columns that say where they come from, from text, plain or packed, ``.parquet``,
+``.h5ad`` and ``.npz`` files. Never unpickles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import csv
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,12 @@ import numpy as np
 
 from noumena import checks
 from noumena.checks import InputError
+from noumena.worlds.columns import Asked, Prepared, decoded, filled
 from noumena.worlds.readers import open_h5ad
+from noumena.worlds.tables import TEXTS, ending_of
+from noumena.worlds.texts import opened, require_parted, separator
 
-ENDINGS = (".csv", ".parquet", ".h5ad", ".npz")
+ENDINGS = (*TEXTS, ".parquet", ".h5ad", ".npz")
 PREFIX = "metadata_"
 _DAMAGE = (
     OSError, ValueError, EOFError, KeyError, TypeError, RuntimeError, csv.Error, zipfile.BadZipFile, zlib.error,
@@ -34,28 +37,56 @@ class Annotated:
     notes: tuple[str, ...]
 
 
-def read_annotated(path: str | Path, annotations: Sequence[str], *, features: Sequence[str] | None = None) -> Annotated:
+def read_annotated(
+    path: str | Path,
+    annotations: Sequence[str],
+    *,
+    features: Sequence[str] | None = None,
+    impute: str | None = None,
+    missing: Sequence[str] = (),
+    sep: str | None = None,
+    decimal: str = ".",
+) -> Annotated:
     """Read a file; ``annotations`` are the columns to keep apart, ``features`` names or beginnings of names to use.
 
     Without ``features`` every numeric column is one, but for annotations and columns named ``Metadata_…``. An ``.h5ad``
     file has annotations in ``obs`` and features in ``X``; an ``.npz`` file an array ``X`` with two axes and others with
-    one entry for each of its rows. Entries that are not finite are left to whoever uses the table.
+    one entry for each of its rows. ``missing`` are cells that count as missing, such as ``?`` and ``-999``; ``impute``
+    says what becomes of missing features: ``mean``, ``median``, ``drop-rows`` or ``drop-columns``. Without it, entries
+    that are not finite are left to whoever uses the table. Of text, ``sep`` is what parts its cells and ``decimal`` the
+    sign in its numbers.
     """
-    path = Path(path)
+    path, ending = Path(path), ending_of(Path(path))
     checks.require(path.exists(), "The data file must exist.", f"{path}")
     checks.require(path.is_file(), "The data must be a file.", f"the folder {path}")
-    checks.one_of(path.suffix.lower(), f"The ending of {path.name}", ENDINGS)
+    checks.one_of(ending, f"The ending of {path.name}", ENDINGS)
+    must = "--sep and --decimal must come with a .csv or .tsv file."
+    checks.require((sep is None and decimal == ".") or ending in TEXTS, must, path.name)
+    asked = Asked(options=True, missing=tuple(code.strip() for code in missing), sep=sep, decimal=decimal)
     try:
-        found = _READERS[path.suffix.lower()](path, tuple(annotations))
+        found = _READERS[ending](path, tuple(annotations), asked)
     except InputError:
         raise
     except UnicodeError as error:
-        must = f"{path.name} must be a complete {path.suffix} file."
+        must = f"{path.name} must be a complete {ending} file."
         raise InputError(f"{must} Got text that is not UTF-8; save it as UTF-8.") from error
     except _DAMAGE as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{path.name} must be a complete {path.suffix} file. Got: {first}.") from error
-    return _chosen(found, features, path.name)
+        raise InputError(f"{path.name} must be a complete {ending} file. Got: {first}.") from error
+    return _whole(_chosen(found, features, path.name), path.name, asked.missing, impute)
+
+
+def _whole(table: Annotated, file: str, codes: tuple[str, ...], impute: str | None) -> Annotated:
+    """The table with codes for missing cells read as such, and with missing cells treated as asked for."""
+    x, _ = decoded(table.x, codes)
+    notes = [*table.notes, *([f"Cells that count as missing: {', '.join(map(repr, codes))}"] if codes else [])]
+    if impute is None:
+        return replace(table, x=x, notes=tuple(notes))
+    rows = ~np.isnan(x).any(axis=1) if impute == "drop-rows" else np.full(len(x), True)
+    done = filled(Prepared(x, table.names, ()), file, impute)
+    annotations = {name: column[rows] for name, column in table.annotations.items()}
+    notes += [note.rstrip(".") for note in done.done]
+    return Annotated(done.x, done.names or (), annotations, tuple(notes))
 
 
 def _chosen(found: Annotated, features: Sequence[str] | None, file: str) -> Annotated:
@@ -90,22 +121,24 @@ def _looks_coded(column: np.ndarray) -> bool:
 # ---- files ---------------------------------------------------------------------------------------------------------
 
 
-def _csv(path: Path, annotations: tuple[str, ...]) -> Annotated:
+def _text(path: Path, annotations: tuple[str, ...], asked: Asked) -> Annotated:
     import pandas as pd
 
-    words: Any = dict.fromkeys(annotations, str)
     with path.open("rb") as file:
-        checks.require(file.read(1) != b"", f"{path.name} must be a complete .csv file.", "no bytes")
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        header = next(csv.reader(file), [])
-    other = next((sign for sign in (";", "\t") if len(header) == 1 and sign in header[0]), None)
-    given = f"{'a tab' if other == chr(9) else repr(other)} in the first line"
-    checks.require(other is None, f"The cells of {path.name} must be parted by commas.", given)
-    _require_different([name for name in header if name.strip()], path.name)  # pandas would give them others
-    return _frame(pd.read_csv(path, dtype=words, low_memory=False, encoding="utf-8-sig"), annotations, path.name)
+        checks.require(file.read(1) != b"", f"{path.name} must be a complete {path.suffix} file.", "no bytes")
+    sign = separator(path, asked)
+    with opened(path) as file:
+        header = next(csv.reader(file, delimiter=sign), [])
+        require_parted(header, sign, path, asked)
+        _require_different([name for name in header if name.strip()], path.name)  # pandas would give them others
+        file.seek(0)
+        text: Any = file
+        read: Any = {"sep": sign, "decimal": asked.decimal, "low_memory": False, "float_precision": "round_trip"}
+        frame = pd.read_csv(text, dtype=dict.fromkeys(annotations, str), na_values=list(asked.missing), **read)
+    return _frame(frame, annotations, path.name)
 
 
-def _parquet(path: Path, annotations: tuple[str, ...]) -> Annotated:
+def _parquet(path: Path, annotations: tuple[str, ...], asked: Asked) -> Annotated:
     import pandas as pd
 
     return _frame(pd.read_parquet(path), annotations, path.name)
@@ -129,7 +162,7 @@ def _frame(frame: Any, annotations: tuple[str, ...], file: str) -> Annotated:
     return Annotated(x, tuple(kept), {name: frame[name].to_numpy(dtype=object) for name in annotations}, notes)
 
 
-def _h5ad(path: Path, annotations: tuple[str, ...]) -> Annotated:
+def _h5ad(path: Path, annotations: tuple[str, ...], asked: Asked) -> Annotated:
     data = open_h5ad(path)
     _require_columns(annotations, [str(name) for name in data.obs.columns], f"obs in {path.name}")
     matrix: Any = data.X
@@ -139,7 +172,7 @@ def _h5ad(path: Path, annotations: tuple[str, ...]) -> Annotated:
     return Annotated(x, tuple(str(name) for name in data.var_names), columns, ())
 
 
-def _npz(path: Path, annotations: tuple[str, ...]) -> Annotated:
+def _npz(path: Path, annotations: tuple[str, ...], asked: Asked) -> Annotated:
     with path.open("rb") as file:
         archive = np.load(file, allow_pickle=False)
         checks.require(hasattr(archive, "files"), f"{path.name} must be an archive of arrays.", "a single array")
@@ -158,8 +191,8 @@ def _npz(path: Path, annotations: tuple[str, ...]) -> Annotated:
     return Annotated(x.astype(np.float64), names, {n: arrays[n].astype(object) for n in annotations}, ())
 
 
-_READERS: dict[str, Callable[[Path, tuple[str, ...]], Annotated]] = {
-    ".csv": _csv, ".parquet": _parquet, ".h5ad": _h5ad, ".npz": _npz,
+_READERS: dict[str, Callable[[Path, tuple[str, ...], Asked], Annotated]] = {
+    **dict.fromkeys(TEXTS, _text), ".parquet": _parquet, ".h5ad": _h5ad, ".npz": _npz,
 }  # fmt: skip
 
 

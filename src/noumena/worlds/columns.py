@@ -46,12 +46,12 @@ class Choice:
         >>> Choice(columns=["c", 0]).of(("a", "b", "c"), 3, "t.csv"), Choice(drop=["b"]).of(("a", "b"), 2, "t.csv")
         (array([2, 0]), array([0]))
         """
-        out = {_place(label, names, width, f"--drop of {file}") for label in self.drop}
+        out = {_place(label, names, width, f"Columns to leave out of {file}") for label in self.drop}
         places = list(range(width))
         if self.columns is not None:
-            places = [_place(label, names, width, f"--columns of {file}") for label in self.columns]
+            places = [_place(label, names, width, f"Columns to take from {file}") for label in self.columns]
         twice = sorted({label_of(j, names) for j in places if places.count(j) > 1}) if self.columns else []
-        checks.require(not twice, "--columns must name every column once.", f"{checks.few(twice)} twice")
+        checks.require(not twice, f"Columns to take from {file} must be named once.", f"{checks.few(twice)} twice")
         kept = [j for j in places if j not in out]
         given = f"{width} columns, {len(out)} of them left out"
         checks.require(len(kept) > 0, f"Some columns of {file} must be kept.", given)
@@ -132,16 +132,16 @@ def dropping(column: int, names: Names) -> str:
     return f"--drop {shlex.quote(quoted)}"
 
 
-def _place(label: str | int, names: Names, width: int, option: str) -> int:
+def _place(label: str | int, names: Names, width: int, which: str) -> int:
     """The number of a column; of a text, a name goes before a number."""
     known = list(names or ())
     if isinstance(label, str) and label in known:
         twice = known.count(label) > 1
-        checks.require(not twice, f"{option} must name one column; use its number.", f"{label!r}, which several have")
+        checks.require(not twice, f"{which} must be told apart; use their numbers.", f"{label!r}, which several have")
         return known.index(label)
     number = int(label) if isinstance(label, int) or label.isdecimal() else -1
     there = f"columns {checks.few(known, 8)}" if names else f"{width} columns without names"
-    must = f"{option} must name columns, or number them from 0 to {width - 1}."
+    must = f"{which} must be names, or numbers from 0 to {width - 1}."
     checks.require(0 <= number < width, must, f"{label!r:.60} where there are {there}")
     return number
 
@@ -160,18 +160,10 @@ def prepare(
            [2. ]]), names=('a',), done=("Filled 1 missing cell with the mean of its column: 'a' (1).",
                                         "Left out 1 constant column: 'b'."))
     """
-    if impute is not None:
-        checks.one_of(impute, "--impute", IMPUTE)
     require_names(names, file)
     _require_different(names, file)
-    missing, infinite = _holes(x)
-    _refuse_infinite(x, infinite, names, file)
-    table = Prepared(x, names, ())
-    if missing.any():
-        table = _filled(table, missing, file, impute)
-    elif impute is not None:
-        table = Prepared(x, names, ("No cell was missing, so none was imputed.",))
-    return _varying(table, file, drop_constant=drop_constant)
+    _refuse_infinite(x, _holes(x)[1], names, file)
+    return _varying(filled(Prepared(x, names, ()), file, impute), file, drop_constant=drop_constant)
 
 
 def require_names(names: Names, file: str, *, droppable: bool = True) -> None:
@@ -190,6 +182,26 @@ def _require_different(names: Names, file: str) -> None:
     places = [str(j) for j, name in enumerate(names) if name == twice]
     given = f"{twice!r:.60} for columns {checks.few(places)}; leave some out by number with --drop"
     checks.require(len(set(names)) == len(names), f"The columns of {file} must have different names.", given)
+
+
+def decoded(x: np.ndarray, codes: tuple[str, ...]) -> tuple[np.ndarray, int]:
+    """Numbers with NaN where they are a code for a missing one, and how many are.
+
+    >>> decoded(np.array([[1.0, -999.0]]), ("?", "-999"))
+    (array([[ 1., nan]]), 1)
+    """
+    numbers = [float(code) for code in codes if _is_number(code)]
+    if not numbers:
+        return x, 0
+    hit = np.isin(x, np.array(numbers, dtype=x.dtype))
+    return np.where(hit, np.array(np.nan, x.dtype), x), int(hit.sum())
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
 
 
 def _stretches(x: np.ndarray) -> Iterator[np.ndarray]:
@@ -230,8 +242,8 @@ def require_finite(x: np.ndarray, names: Names, file: str) -> None:
     row = int(np.flatnonzero(~np.isfinite(x[:, column]))[0])
     raise InputError(
         f"{file} must have no missing or infinite cells in its features. Got {int(np.sum(bad))} in columns "
-        f"{_counted(np.asarray(bad), names)}, the first at row {row} of column {label_of(column, names)}; fill them, "
-        "or choose other columns with --features."
+        f"{_counted(np.asarray(bad), names)}, the first at row {row} of column {label_of(column, names)}; fill "
+        "missing ones with --impute, or choose other columns with --features."
     )
 
 
@@ -239,9 +251,13 @@ def _cells(number: int, kind: str) -> str:
     return f"{number} {kind} cell{'' if number == 1 else 's'}"
 
 
-def _filled(table: Prepared, missing: np.ndarray, file: str, impute: str | None) -> Prepared:
+def filled(table: Prepared, file: str, impute: str | None) -> Prepared:
     """The table without missing cells, as ``impute`` says, or refused with how many there are and where."""
-    x, names = table.x, table.names
+    x, names, missing = table.x, table.names, _holes(table.x)[0]
+    if impute is not None:
+        checks.one_of(impute, "--impute", IMPUTE)
+    if not missing.any():
+        return table if impute is None else Prepared(x, names, ("No cell was missing, so none was imputed.",))
     total, where = int(missing.sum()), _counted(missing, names)
     if impute is None:
         column = int(np.flatnonzero(missing)[0])

@@ -13,7 +13,7 @@ import numpy as np
 
 from noumena import checks
 from noumena.checks import InputError
-from noumena.worlds.columns import Asked, Choice, Prepared, Table, prepare, require_names
+from noumena.worlds.columns import Asked, Choice, Prepared, Table, decoded, prepare, require_names
 from noumena.worlds.readers import READERS
 
 ENDINGS = tuple(READERS)
@@ -77,7 +77,7 @@ def read_prepared(
     says what was done. A ``.npy`` file of floats that is larger than ``MAPPED_FROM`` bytes, and needs no treatment,
     stays on disk.
     """
-    file, ending = Path(path).name, _ending(Path(path))
+    file, ending = Path(path).name, ending_of(Path(path))
     must = "--key must come with a file that may hold several arrays."
     checks.require(key is None or ending not in SINGLE, must, file)
     of_text = header is not None or sep is not None or decimal != "."
@@ -88,7 +88,7 @@ def read_prepared(
     asked = Asked(key, Choice(columns, drop), False, mapped, True, codes, header, sep, decimal)
     table = _read(Path(path), asked)
     floats = table.x.dtype in (np.float32, np.float64) and table.x.size > 0
-    numbers, coded = _decoded(table.x if floats else _checked(np.asarray(table.x), file, 2), codes)
+    numbers, coded = decoded(table.x if floats else _checked(np.asarray(table.x), file, 2), codes)
     found = prepare(numbers, table.names, file=file, impute=impute, drop_constant=drop_constant)
     said = _said(table, ending in TEXTS and header is None, codes, table.coded + coded)
     return Prepared(_checked(found.x, file, 2), found.names, said + found.done)
@@ -106,31 +106,15 @@ def _said(table: Table, guessed: bool, codes: tuple[str, ...], coded: int) -> tu
     return tuple(said)
 
 
-def _decoded(x: np.ndarray, codes: tuple[str, ...]) -> tuple[np.ndarray, int]:
-    """Numbers with NaN where they are a code for a missing one, and how many are."""
-    numbers = [float(code) for code in codes if _is_number(code)]
-    if not numbers:
-        return x, 0
-    hit = np.isin(x, np.array(numbers, dtype=x.dtype))
-    return np.where(hit, np.array(np.nan, x.dtype), x), int(hit.sum())
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return bool(np.isfinite(float(text)))
-    except ValueError:
-        return False
-
-
 def _large(path: Path) -> bool:
     """Whether a file is better left on disk."""
     return path.is_file() and path.stat().st_size > MAPPED_FROM
 
 
-def _ending(path: Path) -> str:
+def ending_of(path: Path) -> str:
     """The ending of a file's name, in small letters; both of packed text.
 
-    >>> _ending(Path("a/X.CSV.gz")), _ending(Path("x.tar.gz")), _ending(Path("x.npy"))
+    >>> ending_of(Path("a/X.CSV.gz")), ending_of(Path("x.tar.gz")), ending_of(Path("x.npy"))
     ('.csv.gz', '.gz', '.npy')
     """
     double = "".join(path.suffixes[-2:]).lower()
@@ -139,7 +123,7 @@ def _ending(path: Path) -> str:
 
 def _read(path: Path, asked: Asked) -> Table:
     """What a reader finds in a file; whatever it complains of becomes one sentence."""
-    ending = _ending(path)
+    ending = ending_of(path)
     checks.require(path.exists(), "The data file must exist.", f"{path}")
     if ending == ".zarr":
         checks.require(path.is_dir(), "A .zarr store must be a folder.", f"the file {path}")

@@ -122,20 +122,15 @@ def _counts(cells: list[str], starts: tuple[int, ...] | None = None) -> bool:
 
 def _lines(path: Path, asked: Asked) -> Rows:
     """Rows of equally many cells with the number of their line."""
-    tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
-    sign = _separator(asked, "\t" if tabs else ",")
-    with _opened(path) as file:
+    sign = separator(path, asked)
+    with opened(path) as file:
         reader = csv.reader(file, delimiter=sign, strict=True)
         rows = [(reader.line_num, row) for row in reader if row]
     checks.require(len(rows) > 0, f"{path.name} must be a complete {path.suffix} file of numbers.", "no rows")
     if any("\0" in cell for cell in rows[0][1]):
         raise UnicodeError("NUL in text")
     width = len(rows[0][1])
-    if width == 1 and asked.sep is None:
-        other = next((sign for sign in (";", "\t", ",") if sign in rows[0][1][0]), None)
-        must = f"The cells of {path.name} must be parted by {'tabs' if tabs else 'commas'}"
-        must += ", or --sep must say by what." if asked.options else "."
-        checks.require(other is None, must, f"{'a tab' if other == chr(9) else repr(other)} in the first line")
+    require_parted(rows[0][1], sign, path, asked)
     for line, row in rows:
         checks.require(
             len(row) == width, f"Every line of {path.name} must have {width} cells.", f"{len(row)} on line {line}"
@@ -143,8 +138,19 @@ def _lines(path: Path, asked: Asked) -> Rows:
     return rows
 
 
-def _separator(asked: Asked, usual: str) -> str:
-    """The sign between cells, the usual one unless another is asked for."""
+def require_parted(first: list[str], sign: str, path: Path, asked: Asked) -> None:
+    """Refuse text whose first line is one cell with a sign in it that may part its cells, unless it was asked for."""
+    if len(first) != 1 or asked.sep is not None:
+        return
+    other = next((mark for mark in (";", "\t", ",") if mark in first[0]), None)
+    must = f"The cells of {path.name} must be parted by {'tabs' if sign == chr(9) else 'commas'}"
+    must += ", or --sep must say by what." if asked.options else "."
+    checks.require(other is None, must, f"{'a tab' if other == chr(9) else repr(other)} in the first line")
+
+
+def separator(path: Path, asked: Asked) -> str:
+    """The sign between cells, that of the file's ending unless another is asked for."""
+    usual = "\t" if path.name.lower().removesuffix(".gz").endswith(".tsv") else ","
     sign = usual if asked.sep is None else {"tab": "\t", "\\t": "\t"}.get(asked.sep, asked.sep)
     fits = len(sign) == 1 and not sign.isalnum() and sign not in '"\r\n.+-'
     checks.require(fits, "--sep must be one sign, or tab.", repr(asked.sep))
@@ -154,7 +160,7 @@ def _separator(asked: Asked, usual: str) -> str:
     return sign
 
 
-def _opened(path: Path) -> io.TextIOBase:
+def opened(path: Path) -> io.TextIOBase:
     """A text, unpacked where it is packed."""
     if path.suffix.lower() != ".gz":
         return path.open(newline="", encoding="utf-8-sig")
