@@ -51,15 +51,17 @@ def test_the_analytic_gradient_is_that_of_automatic_differentiation(problem, sca
 
 def test_every_restart_descends_as_if_it_were_alone(problem):
     rows, bases = problem
-    together, values = descend(Objective(rows, 0.5), bases, iterations=15, enough=0.0)
+    together, values, steps = descend(Objective(rows, 0.5), bases, iterations=15, enough=0.0)
     alone = [descend(Objective(rows, 0.5), b[None], iterations=15, enough=0.0)[0][0] for b in bases]
     torch.testing.assert_close(together, torch.stack(alone))
+    assert steps == 15
     assert (values < Objective(rows, 0.5)(bases)[0]).all()
 
 
 def test_descent_ends_where_the_gradient_along_the_sphere_vanishes(problem):
     rows, bases = problem
-    ended, _ = descend(Objective(rows, 1.0), bases, iterations=300, enough=0.0)
+    ended, _, steps = descend(Objective(rows, 1.0), bases, iterations=300, enough=0.0)
+    assert steps == 300, "nothing falls by less than nothing"
     W = ended[..., :-1]
     torch.testing.assert_close(W.norm(dim=-1), torch.ones(2, 3).double())
     slope = Objective(rows, 1.0)(ended)[1]
@@ -73,7 +75,7 @@ def test_annealing_finds_the_axes_of_sparse_rows_that_independent_components_onl
         rows, torch.linalg.qr(torch.randn(1, 4, 4, generator=torch.Generator().manual_seed(0)).double()).Q
     )
     bases = torch.cat([start, start.new_zeros(1, 4, 1)], dim=-1)
-    found = anneal(
+    found, steps = anneal(
         torch.cat([rows, torch.ones(len(rows), 1)], dim=1), bases, (1.0, 0.1, 0.01), iterations=100, offsets=True
     )
 
@@ -81,6 +83,7 @@ def test_annealing_finds_the_axes_of_sparse_rows_that_independent_components_onl
         correlation = np.abs(np.corrcoef(z.T, (rows @ W.T).numpy().T)[:4, 4:])
         return 1 - correlation.max(axis=1).min()
 
+    assert 1 < steps <= 100
     assert error(found[-1][0, :, :-1]) < 1e-5 < 1e-4 < error(start[0])
 
 
@@ -100,7 +103,7 @@ def test_annealing_centres_projections_before_it_descends():
     values = torch.cat([torch.full((600,), 3.0), torch.randn(400, generator=generator)])[:, None].double()
     rows = torch.cat([values, torch.ones(1000, 1)], dim=1)
     far, near = (
-        anneal(rows, torch.tensor([[[1.0, 0.0]]]).double(), (0.01,), iterations=1, offsets=offsets)[0][0, 0, 1]
+        anneal(rows, torch.tensor([[[1.0, 0.0]]]).double(), (0.01,), iterations=1, offsets=offsets)[0][0][0, 0, 1]
         for offsets in (False, True)
     )
     assert abs(near + 3) < 0.05 < abs(far + 3)

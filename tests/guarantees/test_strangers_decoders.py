@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -351,11 +350,15 @@ def test_a_module_that_refuses_to_be_copied_is_called_as_a_function() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*deprecated:DeprecationWarning")
 def test_a_compiled_decoder_is_certified_as_what_it_was_compiled_from() -> None:
-    module = plain()
-    start = time.perf_counter()
-    for f in (torch.compile(module), torch.compile(lambda z: module(z))):
+    module, compiled = plain(), []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        compiled.append(inputs)
+        return graph.forward
+
+    for f in (torch.compile(module, backend=backend), torch.compile(lambda z: module(z), backend=backend)):
         assert nm.certify(f, at=Z).structure == nm.certify(plain(), at=Z).structure
-    assert time.perf_counter() - start < 5
+    assert not compiled
 
 
 def witness() -> Any:

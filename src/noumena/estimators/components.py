@@ -55,7 +55,7 @@ class SparseComponents(Transformer):
     latents of unit deviation; ``mixing_`` and ``mean_`` back; ``n_components_``. Per component, sparsest first:
     ``active_share_``, ``gains_`` (nats per row over a Gaussian), ``agreement_`` with the other restarts,
     ``confidence_``, and ``exact_``, whether it is exactly zero when inactive. ``chosen_`` says where the solution came
-    from; ``objective_`` (the higher the better) and ``restart_objectives_``.
+    from; ``objective_`` (the higher the better) and ``restart_objectives_``; ``n_iter_``, the most steps of a descent.
 
     >>> rng = np.random.default_rng(0)
     >>> z = rng.normal(size=(2000, 3)) * (rng.random((2000, 3)) < 0.5)
@@ -145,12 +145,13 @@ class SparseComponents(Transformer):
                     "differences of neighbours", (pairs @ back).float(), 0 * ones[: len(pairs)], SCALES[:3], back
                 )
                 views = [view] if self.view == "differences" else [*views, view]
-        found = []
+        found, self.n_iter_ = [], 0
         for view in views:
             W = rotations(view.rows, starts)
             bases = torch.cat([W, W.new_zeros(*W.shape[:2], 1)], dim=-1)
             extended = torch.cat([view.rows, view.last], dim=1)
-            path = anneal(extended, bases, view.scales, iterations=self.max_iter, offsets=bool(view.last.any()))
+            path, steps = anneal(extended, bases, view.scales, iterations=self.max_iter, offsets=bool(view.last.any()))
+            self.n_iter_ = max(self.n_iter_, steps)
             for scale, solution in zip(view.scales[1:], path[1:], strict=True):  # the first only leads to the others
                 W = solution[..., :-1].double()
                 W = W if view.back is None else W @ view.back.T

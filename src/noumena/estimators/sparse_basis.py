@@ -69,11 +69,14 @@ class Objective:
 def descend(objective: Callable[[Batch], tuple[Tensor, Batch]], bases: Batch, *, iterations: int, enough: float):
     """Quasi-Newton descent of every restart on its own, all in one batch; ends when none falls by ``enough`` any more.
 
-    Rows of ``W`` stay on the sphere: gradients and directions are projected, points are pulled back.
+    Rows of ``W`` stay on the sphere: gradients and directions are projected, points are pulled back. Also the values,
+    and how many steps were taken.
     """
     value, slope = _projected(objective, bases)
     memory: list[tuple[Tensor, Tensor, Tensor]] = []
-    for _ in range(iterations):
+    steps = 0
+    while steps < iterations:
+        steps += 1
         direction = _direction(bases, slope, memory)
         moved, lower, steeper = _search(objective, bases, value, slope, direction)
         s, y = _tangent(moved, moved - bases), steeper - _tangent(moved, slope)
@@ -83,17 +86,23 @@ def descend(objective: Callable[[Batch], tuple[Tensor, Batch]], bases: Batch, *,
         bases, value, slope = moved, lower, steeper
         if fallen < enough:
             break
-    return bases, value
+    return bases, value, steps
 
 
-def anneal(rows: Tensor, bases: Batch, scales: Sequence[float], *, iterations: int, offsets: bool) -> list[Batch]:
-    """The bases after each scale; with ``offsets`` every projection is first centred where it is densest."""
-    path = []
+def anneal(
+    rows: Tensor, bases: Batch, scales: Sequence[float], *, iterations: int, offsets: bool
+) -> tuple[list[Batch], int]:
+    """The bases after each scale, and the most steps that one took.
+
+    With ``offsets`` every projection is first centred where it is densest.
+    """
+    path, most = [], 0
     for scale in scales:
         bases = centred(rows, bases, scale) if offsets else bases
-        bases, _ = descend(Objective(rows, scale), bases, iterations=iterations, enough=1e-4)
+        bases, _, steps = descend(Objective(rows, scale), bases, iterations=iterations, enough=1e-4)
         path.append(bases)
-    return path
+        most = max(most, steps)
+    return path, most
 
 
 def centred(rows: Tensor, bases: Batch, scale: float, *, places: int = 41, most: int = 2000) -> Batch:
