@@ -52,6 +52,41 @@ def test_a_checkpoint_of_other_frozen_weights_is_refused(tmp_path: Path) -> None
     refused(lambda: other.fit(X), "must belong to the same settings and data")
 
 
+class Doubled(nn.Linear):
+    def forward(self, input: Tensor) -> Tensor:
+        return 2 * super().forward(input)
+
+
+class Other:
+    class Doubled(nn.Linear):
+        def forward(self, input: Tensor) -> Tensor:
+            return 3 * super().forward(input)
+
+
+def test_a_checkpoint_of_layers_that_look_alike_and_do_otherwise_is_refused(tmp_path: Path) -> None:
+    kept = nm.Training(steps=6, batch_size=64, checkpoint=tmp_path / "c")
+    for _ in range(2):
+        vae(decoder=lambda i, o: Doubled(i, o), training=kept).fit(X)
+    other = vae(decoder=lambda i, o: Other.Doubled(i, o), training=kept)
+    refused(lambda: other.fit(X), "must belong to the same settings and data")
+
+
+def test_a_checkpoint_of_another_loss_is_refused(tmp_path: Path) -> None:
+    def fitted(loss: Any) -> Any:
+        torch.manual_seed(0)
+        pair = (nn.Linear(6, 2), nn.Linear(2, 6))
+        plan = nm.Training(steps=6, batch_size=64, checkpoint=tmp_path / "c")
+        return fit_penalised(pair, X, penalty=None, loss=loss, training=plan, random_state=0)
+
+    def error(weight: float) -> Any:
+        return lambda pair, x: weight * (pair.decode(pair.encode(x)) - x).square().sum(dim=1).mean()
+
+    fitted(error(1.0))
+    fitted(error(1.0))
+    refused(lambda: fitted(error(2.0)), "must belong to the same settings and data")
+    refused(lambda: fitted(lambda pair, x: pair.encode(x).square().mean()), "must belong to the same settings")
+
+
 # ---- files -------------------------------------------------------------------------------------------------
 
 

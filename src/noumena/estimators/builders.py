@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -26,6 +27,8 @@ from noumena.nets import MLP
 Builder = Callable[[int, int], nn.Module]
 TRIED = ("encoder", "decoder", "prior")
 """Roles of networks that take rows and give rows, one by one."""
+OURS = ("torch.", "noumena.", "builtins")
+"""Where layers come from that are known by their names."""
 STEP = 8
 """Rows of the one step that is tried."""
 
@@ -115,13 +118,36 @@ def freeze(model: Objective) -> None:
 
 
 def description(model: nn.Module) -> str:
-    """What a checkpoint must agree with: the layers, the names and shapes of all numbers, and frozen weights."""
+    """What a checkpoint must agree with: layers, what strangers' layers do, names and shapes of numbers, frozen weights."""
     shapes = [(name, tuple(value.shape)) for name, value in model.state_dict().items()]
     frozen = hashlib.sha256()
     for weight in model.parameters():
         if not weight.requires_grad:
             frozen.update(weight.detach().cpu().double().numpy().tobytes())
-    return f"{model} {shapes} {frozen.hexdigest()}"
+    kinds = {kind for module in model.modules() for kind in type(module).__mro__}
+    strange = [kind for kind in kinds if not kind.__module__.startswith(OURS)]
+    verbs = sorted(written(verb) for kind in strange for verb in vars(kind).values() if isinstance(verb, FunctionType))
+    return f"{model} {shapes} {frozen.hexdigest()} {verbs}"
+
+
+def written(value: Any) -> str:
+    """How a setting is told from another: a function by its name, what it does and plain numbers that it has closed
+    over, anything else by how it describes itself.
+
+    >>> written(lambda x: x + 1) == written(lambda x: x + 1), written(lambda x: x + 1) == written(lambda x: x + 2)
+    (True, False)
+    """
+    if not isinstance(value, FunctionType):
+        return getattr(value, "__qualname__", repr(value))
+    held = [cell.cell_contents for cell in value.__closure__ or () if cell != type(cell)()]
+    plain = [item for item in [*held, *(value.__defaults__ or ())] if isinstance(item, str | int | float)]
+    return f"{value.__qualname__} {_digest(value.__code__)} {plain}"
+
+
+def _digest(code: CodeType) -> str:
+    """Of what code does, wherever it stands."""
+    constants = [_digest(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return hashlib.sha256(repr((code.co_code, code.co_names, constants)).encode()).hexdigest()[:16]
 
 
 def fits_batched(models: list[Any], model_seeds: list[int], rows: Rows, training: Training) -> bool:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from noumena import checks, seeds
 from noumena.checks import InputError
 from noumena.estimators.builders import Builder as Builder
-from noumena.estimators.builders import as_usual, description, fits_batched, freeze
+from noumena.estimators.builders import as_usual, description, fits_batched, freeze, written
 from noumena.estimators.builders import network as network
 from noumena.estimators.polish import polish
 from noumena.estimators.rows import (
@@ -323,7 +323,7 @@ class Estimator(Transformer):
         return model
 
     def _fingerprint(self, data: str, training: Training, networks: str) -> str:
-        described = {k: getattr(v, "__qualname__", repr(v)) for k, v in self.get_params(deep=False).items()}
+        described = {k: written(v) for k, v in self.get_params(deep=False).items()}
         settings = {k: v for k, v in described.items() if k not in ("training", "random_state")}
         facts = [type(self).__name__, settings, repr(training.consequential()), self.seeds_, data, networks]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
