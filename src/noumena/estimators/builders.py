@@ -118,7 +118,7 @@ def freeze(model: Objective) -> None:
 
 
 def description(model: nn.Module) -> str:
-    """What a checkpoint must agree with: layers, what strangers' layers do, names and shapes of numbers, frozen weights."""
+    """What a checkpoint must agree with: layers and what strangers' do, names and shapes of numbers, frozen weights."""
     shapes = [(name, tuple(value.shape)) for name, value in model.state_dict().items()]
     frozen = hashlib.sha256()
     for weight in model.parameters():
