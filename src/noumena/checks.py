@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,9 @@ def table(x: Any, name: str = "x", *, min_rows: int = 1, varying: bool = False) 
     if hasattr(x, "toarray"):
         raise TypeError(f"{name} must be a dense array. Got a sparse matrix; use {name}.toarray().")
     unmasked(x, name)
+    _undated(x, name)
     if hasattr(x, "detach"):
+        _dense(x, name)
         x = x.detach().cpu()
         x = (x.float() if x.is_floating_point() and x.element_size() < 4 else x).numpy()
     array = _numeric(x, name)
@@ -109,7 +111,40 @@ def table(x: Any, name: str = "x", *, min_rows: int = 1, varying: bool = False) 
     if varying:
         constant = np.flatnonzero(np.ptp(array, axis=0) == 0)
         require(constant.size == 0, f"{name} must vary in every column.", f"constant columns {few(constant)}")
-    return array
+    return np.ascontiguousarray(array) if min(array.strides) < 0 else array  # torch takes none that runs backwards
+
+
+def tensor(x: Any, name: str = "x") -> None:
+    """What ``table`` asks for, of a torch tensor where it lies: dense, real and finite, with two axes.
+
+    >>> import torch
+    >>> tensor(torch.tensor([[torch.nan]]))
+    Traceback (most recent call last):
+        ...
+    noumena.checks.InputError: x must be finite. Got 1 NaN and 0 inf entries, the first at row 0, column 0.
+    """
+    _dense(x, name)
+    require(x.ndim == 2, f"{name} must have two axes, (batch, dim).", f"shape {tuple(x.shape)}")
+    if not bool(x.isfinite().all()):
+        _finite(x.detach().double().cpu().numpy(), name)
+
+
+def _dense(x: Any, name: str) -> None:
+    if str(x.layout) != "torch.strided":
+        raise TypeError(f"{name} must be a dense tensor. Got a sparse one; use {name}.to_dense().")
+    require(not x.is_complex(), f"{name} must be real. Complex data not supported.", f"dtype {x.dtype}")
+
+
+def _undated(x: Any, name: str) -> None:
+    """Refuse dates and times of a polars frame, which numpy would count in days or microseconds."""
+    schema: Any = getattr(x, "schema", None)
+    kinds = schema.items() if isinstance(schema, Mapping) else ()
+    dated = next((f"{column!r:.60} of {kind}" for column, kind in kinds if _temporal(kind)), "")
+    require(not dated, f"{name} must hold numbers only.", f"column {dated}")
+
+
+def _temporal(kind: Any) -> bool:
+    return bool(getattr(kind, "is_temporal", lambda: False)())
 
 
 def mapped(x: np.ndarray, name: str = "x", *, min_rows: int = 1, varying: bool = False) -> np.ndarray:
@@ -163,7 +198,7 @@ def _numeric(x: Any, name: str) -> np.ndarray:
         raise InputError(f"{name} must be real. Complex data not supported. Got dtype {array.dtype}.")
     if array.dtype.kind in "OUS":
         try:
-            return array.astype(np.float64)
+            return np.where(_missing(array), np.nan, array).astype(np.float64)
         except (TypeError, ValueError, SystemError) as error:  # the last where letters are none of Unicode
             kind = TypeError if isinstance(error, TypeError) else InputError
             raise kind(
@@ -172,6 +207,16 @@ def _numeric(x: Any, name: str) -> np.ndarray:
             ) from error
     require(array.dtype.kind in "fiub", f"{name} must hold numbers.", f"dtype {array.dtype}")
     return array if array.dtype == np.float32 else array.astype(np.float64, copy=not array.flags.writeable)
+
+
+def _missing(array: np.ndarray) -> np.ndarray:
+    """Which entries of an array of objects are pandas' ``NA``, which is no number.
+
+    >>> _missing(np.array([1, None, "2"], dtype=object))
+    array([False, False, False])
+    """
+    hits = [type(entry).__name__ == "NAType" for entry in array.flat] if array.dtype.kind == "O" else False
+    return np.reshape(np.array(hits), array.shape if array.dtype.kind == "O" else ())
 
 
 def _finite(array: np.ndarray, name: str, *, first: int = 0, among: str = "") -> None:

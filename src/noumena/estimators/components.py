@@ -24,7 +24,7 @@ from noumena import checks, seeds, threads
 from noumena.estimators.plan import Training
 from noumena.estimators.sparse_basis import SCALES, anneal, neighbour_differences, rotations
 from noumena.estimators.spikes import Spikes, fit_spikes, needed_gain
-from noumena.estimators.transformer import Transformer, as_given
+from noumena.estimators.transformer import Transformer, as_given, whole
 
 FLAT = 1e-10
 """Eigenvalues of the covariance below this, relative to the largest, are rounding."""
@@ -87,14 +87,15 @@ class SparseComponents(Transformer):
 
     # ---- scikit-learn's verbs ----------------------------------------------------------------------------
 
-    def fit(self, x: Any, y: Any = None):
-        """Find the sparse directions of ``x`` (batch, observed); ``y`` is ignored."""
-        array = checks.table(x, "x", min_rows=2)
+    @whole
+    def fit(self, X: Any, y: Any = None):
+        """Find the sparse directions of ``X`` (batch, observed); ``y`` is ignored."""
+        array = checks.table(X, "x", min_rows=2)
         checks.count(self.n_restarts, "n_restarts")
         checks.count(self.max_iter, "max_iter")
         checks.one_of(self.view, "view", VIEWS)
         device = Training(device=self.device).torch_device()
-        self._compare_columns(x, array, reset=True)
+        self._compare_columns(X, array, reset=True)
         white = _whiten(array, self.n_components, centre=bool(self.offset))
         self.n_components_ = self._n_features_out = white.directions.shape[1]
         with threads.for_work(4.0 * len(array) * self.n_components_**2 * self.n_restarts):
@@ -103,30 +104,36 @@ class SparseComponents(Transformer):
             self._adopt(white, rows, solutions)
         return self
 
-    def transform(self, x: Any) -> Any:
+    def transform(self, X: Any) -> Any:
         """Latents ``ẑ``; those of exactly sparse components are exactly zero when inactive."""
+        return self._latents(X)
+
+    def _latents(self, x: Any) -> Any:
+        """What ``transform`` gives, in the kind of ``x`` whatever output is asked for."""
         check_is_fitted(self)
         array = checks.table(x, "x")
         self._compare_columns(x, array, reset=False)
         z = array.astype(np.float64) @ self.components_.T + self.intercept_
         return as_given(x, array, np.where(self.exact_ & (np.abs(z) < EXACT), 0.0, z))
 
-    def inverse_transform(self, z: Any) -> Any:
+    def inverse_transform(self, X: Any) -> Any:
         """Observations of latents; exact up to what lies outside the subspace of the components."""
         check_is_fitted(self)
-        array = checks.table(z, "z")
+        array = checks.table(X, "z")
         matches = array.shape[1] == self.n_components_
         checks.require(matches, f"z must have {self.n_components_} columns.", f"{array.shape[1]}")
         x = (array - self.intercept_ - self.mean_ @ self.components_.T) @ self.mixing_.T + self.mean_
-        return as_given(z, array, x)
+        return as_given(X, array, x)
 
     def active(self, x: Any) -> np.ndarray:
         """Which latents of which rows are active: those that more likely belong to the slab than to the spike."""
-        return self._spikes.inactive(torch.as_tensor(self.transform(x)).double().cpu()).numpy() < 0.5
+        z = torch.as_tensor(self._latents(x)).double().cpu()
+        return self._spikes.inactive(z).numpy() < 0.5
 
-    def score(self, x: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None) -> float:
         """Mean log-density of rows, within the subspace of the components, if latents were independent."""
-        density = self._spikes.log_density(torch.as_tensor(self.transform(x)).double().cpu()).sum(dim=1).mean()
+        z = torch.as_tensor(self._latents(X)).double().cpu()
+        density = self._spikes.log_density(z).sum(dim=1).mean()
         return float(density) + np.linalg.slogdet(self.components_ @ self.components_.T).logabsdet / 2
 
     # ---- the search --------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted
@@ -154,29 +155,29 @@ class iVAE(Estimator):
         tags.target_tags.required = True
         return tags
 
-    def fit(self, x: Any, y: Any = None):
-        """Train ``n_models`` seeds on ``x`` (batch, observed) and its ``u``, given as ``y``, and keep the best."""
-        return super().fit(x, y)
+    def fit(self, X: Any, y: Any = None):
+        """Train ``n_models`` seeds on ``X`` (batch, observed) and its ``u``, given as ``y``, and keep the best."""
+        return super().fit(X, y)
 
-    def transform(self, x: Any, u: Any = None) -> Any:
+    def transform(self, X: Any, u: Any = None) -> Any:
         """Latents ``ẑ`` of the best model; ``u`` is needed, and used, only with ``encode_u=True``."""
         check_is_fitted(self)
-        return self._seen(x, u, self.best_)
+        return self._seen(X, u, self.best_)
 
     def transform_all(self, x: Any, u: Any = None) -> np.ndarray:
         """Latents of every model, (model, batch, latent)."""
         check_is_fitted(self)
         return np.stack([np.asarray(self._seen(x, u, k)) for k in range(len(self.models_))])
 
-    def fit_transform(self, x: Any, y: Any = None, **fit_params: Any) -> Any:
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """The latents of the rows of a fit, which come with their ``u``."""
-        return self.fit(x, y, **fit_params).transform(x, y if self.encode_u else None)
+        return self.fit(X, y, **fit_params).transform(X, y if self.encode_u else None)
 
     @as_usual()
-    def score(self, x: Any, y: Any = None) -> float:
-        """Minus the objective of the best model on ``x`` and its ``u``: higher is better."""
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the objective of the best model on ``X`` and its ``u``: higher is better."""
         check_is_fitted(self)
-        rows, model = self._ready(x, "x", self.best_)
+        rows, model = self._ready(X, "x", self.best_)
         rows = self._joined(rows, y)
         draws = {k: v.to(rows) for k, v in model.draws(len(rows), seeds.generator(0, "held-out draws")).items()}
         with torch.no_grad():
@@ -250,6 +251,8 @@ def _plain(u: Any, rows: int) -> np.ndarray:
     checks.require(len(array) == rows, f"u must have {rows} rows, as many as x.", f"{len(array)}")
     if array.ndim == 2:
         return checks.table(array, "u")
-    missing = array.dtype.kind == "f" and not bool(np.isfinite(array).all())
-    checks.require(not missing, "Labels u must be finite numbers or names.", "a NaN or inf entry")
+    must = "Labels u must be finite numbers or names."
+    checks.require(array.dtype.kind in "biufUO", must, f"dtype {array.dtype}; turn them into text")
+    missing = not np.isfinite(array).all() if array.dtype.kind == "f" else bool(np.asarray(pd.isna(array)).any())
+    checks.require(not missing, must, "a missing or infinite entry")
     return array.astype(str) if array.dtype.kind == "O" else array

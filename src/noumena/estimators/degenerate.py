@@ -42,7 +42,7 @@ from noumena.estimators.stages import (
     fit_seeds,
     normality,
 )
-from noumena.estimators.transformer import Transformer, as_given
+from noumena.estimators.transformer import Transformer, as_given, whole
 
 STAGES = ("auto", "identity", "flow", "autoencoder")
 SOLVERS = ("sparse", "paper")
@@ -138,9 +138,10 @@ class DegenerateMixture(Transformer):
         self.device = device
         self.random_state = random_state
 
-    def fit(self, x: Any, y: Any = None):
-        """Fit stage 1, or choose it, then stage 2, on ``x`` (batch, observed); ``y`` is ignored."""
-        array = self._checked(x)
+    @whole
+    def fit(self, X: Any, y: Any = None):
+        """Fit stage 1, or choose it, then stage 2, on ``X`` (batch, observed); ``y`` is ignored."""
+        array = self._checked(X)
         seed = seeds.seed_of(self.random_state)
         kept, held_out = self._split(array)
         tried: dict[str, tuple[_Chain, Criteria, np.ndarray]] = {}
@@ -161,20 +162,20 @@ class DegenerateMixture(Transformer):
         self.mixture_, self.masks_ = found.mixture, found.masks
         return self
 
-    def transform(self, x: Any) -> Any:
+    def transform(self, X: Any) -> Any:
         """Latents ``ẑ``; a torch tensor in gives one out."""
         check_is_fitted(self)
-        array = checks.table(x, "x")
-        self._compare_columns(x, array, reset=False)
-        return as_given(x, array, self.stage2_.transform(np.asarray(self.stage1_.transform(array))))
+        array = checks.table(X, "x")
+        self._compare_columns(X, array, reset=False)
+        return as_given(X, array, self.stage2_.transform(np.asarray(self.stage1_.transform(array))))
 
-    def inverse_transform(self, z: Any) -> Any:
+    def inverse_transform(self, X: Any) -> Any:
         """Observations of latents, back through both stages."""
         check_is_fitted(self)
-        array, n = checks.table(z, "z"), self._n_features_out
+        array, n = checks.table(X, "z"), self._n_features_out
         checks.require(array.shape[1] == n, f"z must have {n} columns.", f"{array.shape[1]}")
         self._must_go_back("inverse_transform")
-        return as_given(z, array, self.stage1_.inverse_transform(np.asarray(self.stage2_.inverse_transform(array))))
+        return as_given(X, array, self.stage1_.inverse_transform(np.asarray(self.stage2_.inverse_transform(array))))
 
     @property
     def decoder_(self) -> ChainedDecoder:

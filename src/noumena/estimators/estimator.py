@@ -44,7 +44,7 @@ from noumena.estimators.rows import (
     stretches,
 )
 from noumena.estimators.training import Objective, Training, train
-from noumena.estimators.transformer import Transformer
+from noumena.estimators.transformer import Transformer, whole
 from noumena.penalties import Penalty
 from noumena.strength import within
 from noumena.structure import Structure
@@ -153,23 +153,24 @@ class Estimator(Transformer):
 
     # ---- scikit-learn's verbs ----------------------------------------------------------------------------
 
+    @whole
     @as_usual()
-    def fit(self, x: Any, y: Any = None):
-        """Train ``n_models`` seeds on ``x`` (batch, observed) and keep the best; ``y`` is ignored."""
+    def fit(self, X: Any, y: Any = None):
+        """Train ``n_models`` seeds on ``X`` (batch, observed) and keep the best; ``y`` is ignored."""
         training = Training() if self.training is None else self.training
         known = isinstance(training, Training)
         checks.require(known, "training must be a Training such as Training(steps=1000).", repr(training))
         self._check()
         training.check()
         device = training.torch_device()
-        array = self._table(x)
+        array = self._table(X)
         n_observed = prod(array.shape) if are_pictures(array) else array.shape[1]
         n_latents = checks.count(self._size(n_observed), "n_latents")
         checks.require(
             len(array) >= n_latents, "x must have at least as many rows as latents.",
             f"{len(array)} rows and {n_latents} latents",
         )  # fmt: skip
-        self._compare_columns(x, np.empty((0, n_observed)) if are_pictures(array) else array, reset=True)
+        self._compare_columns(X, np.empty((0, n_observed)) if are_pictures(array) else array, reset=True)
         seed = seeds.seed_of(self.random_state)
         self.seeds_ = [seed + k for k in range(self.n_models)]
         rows, mean, scale = self._rows(array, training, device, self._beside(y, len(array)))
@@ -181,7 +182,7 @@ class Estimator(Transformer):
         models = [model.to(device, getattr(torch, training.dtype)) for model in models]
         if models[0].batched and self._own_builders() and not fits_batched(models, self.seeds_, rows, training):
             training = training.changed(capture=False)
-        self._adopt(models, rows, training, self._bound(x, y, training))
+        self._adopt(models, rows, training, self._bound(X, y, training))
         if device.type != "mps" and far(mean.numpy(), scale.numpy()):  # finished models then see rows as the fit did
             for model in self.models_:
                 model.double().load_state_dict({"mean": mean, "scale": scale}, strict=False)
@@ -225,15 +226,15 @@ class Estimator(Transformer):
         )
         self.best_ = int(np.argmin(np.where(fitted.diverged, np.inf, fitted.objectives)))
 
-    def transform(self, x: Any) -> Any:
+    def transform(self, X: Any) -> Any:
         """Latents ``ẑ`` of the best model; a torch tensor in gives one out, on its device and in its precision."""
         check_is_fitted(self)
-        return self._through(x, "encode", self.best_)
+        return self._through(X, "encode", self.best_)
 
-    def inverse_transform(self, z: Any) -> Any:
+    def inverse_transform(self, X: Any) -> Any:
         """Observations of latents, by the best model's decoder."""
         check_is_fitted(self)
-        return self._through(z, "decode", self.best_)
+        return self._through(X, "decode", self.best_)
 
     def transform_all(self, x: Any) -> np.ndarray:
         """Latents of every model, (model, batch, latent)."""
@@ -241,10 +242,11 @@ class Estimator(Transformer):
         return np.stack([np.asarray(self._through(x, "encode", k)) for k in range(len(self.models_))])
 
     @as_usual()
-    def score(self, x: Any, y: Any = None) -> float:
-        """Minus the objective of the best model on ``x``: higher is better, as scikit-learn wants."""
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the objective of the best model on ``X``: higher is better, as scikit-learn wants."""
         check_is_fitted(self)
-        rows, model = self._ready(x, "x", self.best_)
+        rows, model = self._ready(X, "x", self.best_)
+        rows = torch.cat([rows] * model.players)  # each sees every row
         draws = model.draws(len(rows), seeds.generator(0, "held-out draws"))
         with torch.no_grad():
             loss, terms = model((rows - model.mean) / model.scale, {k: v.to(rows) for k, v in draws.items()}, 1.0)
@@ -358,7 +360,7 @@ class Estimator(Transformer):
             model = self.models_[k]
             return mapped, deepcopy(model).double() if mapped.dtype == np.float64 else model
         if isinstance(x, Tensor):
-            checks.require(x.ndim == 2, f"{name} must have two axes, (batch, dim).", f"shape {tuple(x.shape)}")
+            checks.tensor(x, name)
             rows = x if x.dtype == torch.float64 else x.float()
         else:
             array = checks.table(x, name)

@@ -144,6 +144,6 @@ class MFCVAE(MixtureVAE):
         shares = np.asarray(self._through(x, "share", self.best_))
         return tuple(np.split(shares, np.cumsum([clusters for _, clusters in self._facets()])[:-1], axis=1))
 
-    def predict(self, x: Any) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:
         """The cluster of every row in every facet, (batch, facet)."""
-        return np.stack([shares.argmax(axis=1) for shares in self.responsibilities(x)], axis=1)
+        return np.stack([shares.argmax(axis=1) for shares in self.responsibilities(X)], axis=1)

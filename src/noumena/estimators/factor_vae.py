@@ -65,6 +65,7 @@ class FactorVAEObjective(VAEObjective):
     """``reconstruction + β·KL + γ·total correlation + penalty``, and the discriminator's own loss."""
 
     paces = {"discriminator.": PACE}  # noqa: RUF012  # nothing writes to it
+    players = 2
 
     def __init__(self, *networks: Any, gamma: float, discriminator: nn.Module, **how: Any):
         super().__init__(*networks, **how)

@@ -26,7 +26,7 @@ from noumena.estimators.contrasts import Contrast, contrast_called
 from noumena.estimators.moments import Moments, Table
 from noumena.estimators.plan import Training
 from noumena.estimators.rotation import Rotated, matched, rotate
-from noumena.estimators.transformer import Transformer, as_given
+from noumena.estimators.transformer import Transformer, as_given, whole
 
 FLAT = 1e-10
 """Eigenvalues of the correlation matrix below this, relative to the largest, are rounding."""
@@ -82,11 +82,12 @@ class ICA(Transformer):
 
     # ---- scikit-learn's verbs ----------------------------------------------------------------------------
 
-    def fit(self, x: Any, y: Any = None):
-        """Find the components of ``x`` (batch, observed); ``y`` is ignored."""
+    @whole
+    def fit(self, X: Any, y: Any = None):
+        """Find the components of ``X`` (batch, observed); ``y`` is ignored."""
         contrast, seed = self._checked(), seeds.seed_of(self.random_state)
-        data = self._data(x, seed)
-        self._compare_columns(x, np.empty((0, data.n_features)), reset=True)
+        data = self._data(X, seed)
+        self._compare_columns(X, np.empty((0, data.n_features)), reset=True)
         with threads.for_work(4.0 * data.n_rows * data.n_features**2 * self.n_restarts):
             whites = self._whitened(data)
             starts = torch.stack([_start(whites[0].size, seed, k) for k in range(self.n_restarts)])
@@ -115,29 +116,29 @@ class ICA(Transformer):
             model._adopt(whites[i], _joined([f for f, _ in restarts], i), torch.stack([v[i] for _, v in restarts]))
         return models
 
-    def transform(self, x: Any) -> Any:
+    def transform(self, X: Any) -> Any:
         """Components ``s``; a tensor in gives one out where it lies, a Dask array a lazy one."""
         check_is_fitted(self)
         from noumena.estimators.streams import is_stream, project
 
-        if is_stream(x):
-            return project(x, self.mean_, self.components_)
-        if isinstance(x, Tensor) and x.device.type != "cpu":
-            checks.require(x.ndim == 2, "x must have two axes, (batch, dim).", f"shape {tuple(x.shape)}")
-            matches = x.shape[1] == self.n_features_in_
-            checks.require(matches, f"x must have {self.n_features_in_} columns.", f"{x.shape[1]}")
-            return self._project(x)
-        array = checks.table(x, "x")
-        self._compare_columns(x, array, reset=False)
-        return as_given(x, array, self._project(torch.as_tensor(array)).numpy())
+        if is_stream(X):
+            return project(X, self.mean_, self.components_)
+        if isinstance(X, Tensor) and X.device.type != "cpu":
+            checks.require(X.ndim == 2, "x must have two axes, (batch, dim).", f"shape {tuple(X.shape)}")
+            matches = X.shape[1] == self.n_features_in_
+            checks.require(matches, f"x must have {self.n_features_in_} columns.", f"{X.shape[1]}")
+            return self._project(X)
+        array = checks.table(X, "x")
+        self._compare_columns(X, array, reset=False)
+        return as_given(X, array, self._project(torch.as_tensor(array)).numpy())
 
-    def inverse_transform(self, s: Any) -> Any:
+    def inverse_transform(self, X: Any) -> Any:
         """Observations of components; exact up to what lies outside their subspace."""
         check_is_fitted(self)
-        array = checks.table(s, "s")
+        array = checks.table(X, "s")
         matches = array.shape[1] == len(self.components_)
         checks.require(matches, f"s must have {len(self.components_)} columns.", f"{array.shape[1]}")
-        return as_given(s, array, array @ self.mixing_.T + self.mean_)
+        return as_given(X, array, array @ self.mixing_.T + self.mean_)
 
     # ---- inside ------------------------------------------------------------------------------------------
 

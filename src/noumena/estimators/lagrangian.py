@@ -42,7 +42,7 @@ from noumena.checks import DivergenceError
 from noumena.estimators.descent import cooper_package
 from noumena.estimators.history import History
 from noumena.estimators.plan import Training
-from noumena.estimators.transformer import Transformer, as_given
+from noumena.estimators.transformer import Transformer, as_given, whole
 
 LAYERS = (10, 50, 50, 50, 50, 10)
 """Widths of the published hidden layers, in multiples of the number of components: seven layers with the last."""
@@ -140,11 +140,12 @@ class ConstrainedComponents(Transformer):
         self.device = device
         self.random_state = random_state
 
-    def fit(self, x: Any, y: Any = None):
-        """Solve the constrained problem on ``x`` (batch, observed); ``y`` is ignored."""
+    @whole
+    def fit(self, X: Any, y: Any = None):
+        """Solve the constrained problem on ``X`` (batch, observed); ``y`` is ignored."""
         layers, device = self._checked()
-        array = checks.table(x, "x", min_rows=2, varying=True)
-        self._compare_columns(x, array, reset=True)
+        array = checks.table(X, "x", min_rows=2, varying=True)
+        self._compare_columns(X, array, reset=True)
         n = array.shape[1] if self.n_components is None else checks.count(self.n_components, "n_components")
         seed = seeds.seed_of(self.random_state)
         self.mean_, self._scale = array.mean(axis=0, dtype=float), array.std(axis=0, dtype=float)
@@ -156,19 +157,19 @@ class ConstrainedComponents(Transformer):
         self._keep(inner, rows)
         return self
 
-    def transform(self, x: Any) -> Any:
+    def transform(self, X: Any) -> Any:
         """The sparse code; a torch tensor in gives one out."""
         check_is_fitted(self)
-        array = checks.table(x, "x")
-        self._compare_columns(x, array, reset=False)
-        return as_given(x, array, (array - self.mean_) @ self.components_.T + self.intercept_)
+        array = checks.table(X, "x")
+        self._compare_columns(X, array, reset=False)
+        return as_given(X, array, (array - self.mean_) @ self.components_.T + self.intercept_)
 
-    def inverse_transform(self, z: Any) -> Any:
+    def inverse_transform(self, X: Any) -> Any:
         """Observations of codes, by the learned decoder."""
         check_is_fitted(self)
-        array, n = checks.table(z, "z"), len(self.components_)
+        array, n = checks.table(X, "z"), len(self.components_)
         checks.require(array.shape[1] == n, f"z must have {n} columns.", f"{array.shape[1]}")
-        return as_given(z, array, array @ self.mixing_.T + self.offset_)
+        return as_given(X, array, array @ self.mixing_.T + self.offset_)
 
     # ---- inside ------------------------------------------------------------------------------------------
 

@@ -294,6 +294,6 @@ class VaDE(MixtureVAE):
         check_is_fitted(self)
         return self._through(x, "share", self.best_)
 
-    def predict(self, x: Any) -> Any:
+    def predict(self, X: Any) -> Any:
         """The cluster of every row."""
-        return self.responsibilities(x).argmax(1)
+        return self.responsibilities(X).argmax(1)

@@ -41,7 +41,7 @@ class Training(BaseEstimator):
         polish: int = 0,
         patience: int | None = None,
         held_out: float = 0.1,
-        device: str = "cpu",
+        device: str | torch.device = "cpu",
         dtype: str = "float32",
         precision: str = "full",
         average: float | None = None,

@@ -198,20 +198,23 @@ def as_tensor(found: Any) -> Tensor:
 
 
 def moments(x: Any, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation (divisor n) of the columns of rows at some places, a stretch of them at a time.
+    """Mean and standard deviation (divisor n) of the columns of rows at some places, a stretch of them at a time; where
+    float64 cannot hold its square, the widest difference stands for the deviation.
 
     >>> moments(np.array([[0, 7], [9, 9], [2, 7]], dtype=np.uint8), np.array([2, 0]))
     (array([1., 7.]), array([1., 0.]))
     """
     places = np.sort(places)  # a disk is read forwards
     near = np.asarray(x[places[0]], dtype=np.float64)  # so that no digits are lost far from zero
-    total, squares = np.zeros_like(near), np.zeros_like(near)
-    with np.errstate(over="ignore", invalid="ignore"):  # a spread beyond float64 is not finite
+    total, squares, widest = np.zeros_like(near), np.zeros_like(near), np.zeros_like(near)
+    with np.errstate(over="ignore", invalid="ignore"):
         for some in stretches(len(places), x.shape[1], ON_DISK_AT_ONCE):
             part = x[places[some]] - near
             total, squares = total + part.sum(axis=0), squares + np.square(part).sum(axis=0)
+            widest = np.maximum(widest, np.abs(part).max(axis=0))
         mean = total / len(places)
-        return near + mean, np.sqrt(np.maximum(squares / len(places) - mean**2, 0))
+        spread = np.sqrt(np.maximum(squares / len(places) - mean**2, 0))
+    return near + mean, np.where(np.isfinite(spread) & ((spread > 0) | (widest == 0)), spread, widest)
 
 
 def check_spread(spread: np.ndarray) -> None:

@@ -80,7 +80,7 @@ def save(model: Any, folder: str | Path, *, force: bool = False) -> None:
     ``config.json`` comes last and knows what weights and curves must hold, so that files of two fits are never taken
     for one. A folder that holds a run already is refused unless ``force=True``.
     """
-    kept = isinstance(model, _KEPT)
+    kept = type(model) in _KEPT
     must = f"A model to save must be one of {', '.join(ESTIMATORS)}."
     checks.require(kept, must, f"{type(model).__name__}, which joblib.dump keeps" if _fits(model) else repr(model))
     check_is_fitted(model)
@@ -96,7 +96,7 @@ def save(model: Any, folder: str | Path, *, force: bool = False) -> None:
     names = getattr(model, "feature_names_in_", None)
     config = {
         "estimator": type(model).__name__,
-        "parameters": {k: _encode(v) for k, v in model.get_params(deep=False).items()},
+        "parameters": {k: _encode(v) for k, v in _repeatable(model).items()},
         "n_features_in": model.n_features_in_,
         "feature_names_in": None if names is None else [str(n) for n in names],
         "seeds": model.seeds_,
@@ -250,6 +250,13 @@ def _history(path: Path) -> History:
     return history
 
 
+def _repeatable(model: Any) -> dict[str, Any]:
+    """A model's parameters; for a generator of random numbers stands the seed that the fit has drawn from it."""
+    given = model.get_params(deep=False)
+    drawn = not isinstance(given["random_state"], int | np.integer | None)
+    return given | ({"random_state": int(model.seeds_[0])} if drawn else {})
+
+
 def _encode(value: Any) -> Any:
     if isinstance(value, Training):
         return {"Training": {k: _encode(v) for k, v in value.get_params(deep=False).items() if k != "checkpoint"}}
@@ -260,8 +267,10 @@ def _encode(value: Any) -> Any:
         return [_encode(v) for v in value]
     if value is None or isinstance(value, bool | str | int | float):
         return value
-    if isinstance(value, np.number):
+    if isinstance(value, np.number | np.bool_):
         return value.item()
+    if isinstance(value, torch.device):
+        return str(value)
     return {"yours": getattr(value, "__qualname__", type(value).__qualname__)}
 
 
@@ -277,7 +286,7 @@ def _decode(name: str, value: Any) -> Any:
         f"only its name, {fields}",
     )
     if kind == "Training":
-        return Training(**fields)
+        return Training(**{k: _decode(k, v) for k, v in fields.items()})
     checks.one_of(kind, f"The stored {name}", tuple(_PARTS))
     return _PARTS[kind](**{k: _decode(name, v) for k, v in fields.items()})
 

@@ -47,7 +47,7 @@ from noumena import checks, seeds
 from noumena.estimators.components import SparseComponents
 from noumena.estimators.spikes import fit_spikes
 from noumena.estimators.training import Objective, Rows, Trained, Training, train
-from noumena.estimators.transformer import Transformer, as_given
+from noumena.estimators.transformer import Transformer, as_given, whole
 
 ROUNDING = 0.1
 """Size ``τ`` at which a kink is rounded, for inputs of unit spread: it gives log-slopes a gradient."""
@@ -247,10 +247,11 @@ class SparseFlow(Transformer):
         self.device = device
         self.random_state = random_state
 
-    def fit(self, x: Any, y: Any = None):
-        """Unmix ``x`` (batch, observed) affinely, then bend the code until it is sparse; ``y`` is ignored."""
+    @whole
+    def fit(self, X: Any, y: Any = None):
+        """Unmix ``X`` (batch, observed) affinely, then bend the code until it is sparse; ``y`` is ignored."""
         plan = self._plan()
-        array = self._checked(x)
+        array = self._checked(X)
         seed = seeds.seed_of(self.random_state)
         solver = self._solver(seed)
         self.start_: Any = clone(solver).fit(array)  # type: ignore[union-attr]
@@ -261,24 +262,24 @@ class SparseFlow(Transformer):
         self._adopt(bent, flat, rows, solver)
         return self
 
-    def transform(self, x: Any) -> Any:
+    def transform(self, X: Any) -> Any:
         """Latents ``ẑ``, zero where a latent is inactive; a torch tensor in gives one out."""
         check_is_fitted(self)
-        array = checks.table(x, "x")
-        self._compare_columns(x, array, reset=False)
+        array = checks.table(X, "x")
+        self._compare_columns(X, array, reset=False)
         codes = torch.as_tensor(np.asarray(self.start_.transform(array)) / self.scale_)
         with torch.no_grad():
             z = self.layers_(codes.to(torch.float64))[0].numpy()
-        return as_given(x, array, z)
+        return as_given(X, array, z)
 
-    def inverse_transform(self, z: Any) -> Any:
+    def inverse_transform(self, X: Any) -> Any:
         """Observations of latents: exact where there are as many latents as columns."""
         check_is_fitted(self)
-        array, n = checks.table(z, "z"), self._n_features_out
+        array, n = checks.table(X, "z"), self._n_features_out
         checks.require(array.shape[1] == n, f"z must have {n} columns.", f"{array.shape[1]}")
         with torch.no_grad():
             codes = self.layers_.inverse(torch.as_tensor(array, dtype=torch.float64)).numpy()
-        return as_given(z, array, np.asarray(self.start_.inverse_transform(codes * self.scale_)))
+        return as_given(X, array, np.asarray(self.start_.inverse_transform(codes * self.scale_)))
 
     @property
     def decoder_(self) -> FlowDecoder:

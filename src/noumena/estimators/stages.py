@@ -158,20 +158,20 @@ def choose(identity: Criteria, nonlinear: Criteria, *, margin: float) -> Choice:
 class Identity(TransformerMixin, BaseEstimator):
     """The observations as their own code."""
 
-    def fit(self, x: Any, y: Any = None):
+    def fit(self, X: Any, y: Any = None):
         """Learn nothing."""
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
-    def transform(self, x: Any) -> Any:
+    def transform(self, X: Any) -> Any:
         """The code of observations: themselves."""
-        return x
+        return X
 
-    def inverse_transform(self, z: Any) -> Any:
+    def inverse_transform(self, X: Any) -> Any:
         """The observations of a code: itself."""
-        return z
+        return X
 
     @property
     def decoder_(self) -> nn.Module:

@@ -57,13 +57,14 @@ class Objective(nn.Module):
     ``paces`` move at a pace of their own. Where the loss on held-out rows does not say how good a model is, as in a
     game of two networks, ``judged`` is false and the last model is kept instead of the best one. Where ``batched`` is
     false, models of one program run side by side and not as one: a GPU's kernels for wide convolutions of several
-    models at once are slow, and some layers have none.
+    models at once are slow, and some layers have none. The rows of a batch are divided among ``players``.
     """
 
     fixed: tuple[str, ...] = ()
     paces: Mapping[str, Pace] = {}
     judged = True
     batched = True
+    players = 1
 
     def stays(self, name: str) -> bool:
         """Whether the parameter of that name is not trained."""

@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from noumena import checks
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+def whole(fit: Verb) -> Verb:
+    """A fit that leaves the estimator as it was where it is refused or fails, whatever kind of output is asked for."""
+
+    @wraps(fit)
+    def fitted(estimator: Any, *args: Any, **options: Any) -> Any:
+        """The fit, or the estimator of before."""
+        kept = vars(estimator)
+        before = dict(kept)
+        try:
+            with config_context(transform_output="default"):
+                return fit(estimator, *args, **options)
+        except BaseException:
+            kept.clear()
+            kept.update(before)
+            raise
+
+    return cast("Verb", fitted)
 
 
 class Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
