@@ -12,7 +12,7 @@ identified by correlation-type scores.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,9 +78,19 @@ class Ambiguity:
         return bool(self.blocks) and all(any(set(b) <= set(c) for c in other.blocks) for b in self.blocks)
 
     def __str__(self) -> str:
+        return self.named(())
+
+    def named(self, latents: Sequence[str]) -> str:
+        """The group in words, its blocks by the names of latents; those without one are z1, z2, …
+
+        >>> Ambiguity("block-wise", ((0, 2), (1,))).named(("age", "mood", "dose"))
+        'block-wise {age dose | mood}'
+        """
         if not self.blocks:
             return self.group
-        return "block-wise {" + " | ".join(" ".join(f"z{i + 1}" for i in b) for b in self.blocks) + "}"
+        most = max(i for block in self.blocks for i in block)
+        names = [*latents, *(f"z{i + 1}" for i in range(len(latents), most + 1))]
+        return "block-wise {" + " | ".join(" ".join(names[i] for i in block) for block in self.blocks) + "}"
 
 
 @dataclass(frozen=True)

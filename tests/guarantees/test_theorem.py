@@ -7,6 +7,7 @@ from itertools import product
 
 import pytest
 
+import noumena as nm
 from noumena.ambiguity import Ambiguity
 from noumena.checks import InputError
 from noumena.guarantees import Hypothesis, Reading, Theorem
@@ -153,3 +154,22 @@ def test_a_reading_survives_json() -> None:
     assert facts["theorems"] == [t.to_dict() for t in READING.theorems]
     assert facts["hypotheses"] == [h.to_dict() for h in READING.hypotheses]
     assert facts["rests_on"] == list(READING.rests_on)
+
+
+def test_a_theorem_of_a_structure_speaks_of_its_own_latents():
+    names = ["age", "mood", "dose"]
+    certificate = nm.certify(nm.Structure([[1, 1, 0], [1, 1, 0], [0, 0, 1], [0, 0, 1]], latent=names))
+    blocks = [t for t in certificate.theorems if "{" in t.sentence]
+    assert any("{age mood}" in t.sentence for t in blocks)
+    assert all("z1" not in t.sentence and "z1" not in str(t.to_dict()["conclusion"]) for t in certificate.theorems)
+    swapped = nm.certify(nm.Structure([[1, 1, 0], [1, 1, 0], [0, 0, 1], [0, 0, 1]], latent=["z3", "z1", "z2"]))
+    assert any("{z3 z1}" in t.sentence for t in swapped.theorems)
+
+
+def test_several_competitors_are_not_told_of_as_one():
+    certificate = nm.certify(nm.Structure([[1, 1, 0], [1, 0, 1], [0, 1, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]]))
+    answer = certificate.query("z1")
+    assert [rival.carries for rival in certificate.rivals.of(0)] == [(1,), (2,)]
+    assert answer.reason.startswith("competitors mix in z2, z3; the first: ẑ = x1 in place of z1: ")
+    one = nm.certify(nm.Structure([[1, 1], [0, 1]])).query("z1")
+    assert one.reason.startswith("a competitor mixes in z2, ẑ = ")

@@ -199,6 +199,12 @@ def test_a_query_is_typed_and_sent_with_enter_and_taken_away_with_escape(tab: Br
     assert shown(tab, ".answer")["why"] == page.query("pulse - 'the gait'").reason + "."
     tab.press("Escape")
     assert shown(tab, ".answer") == {}
+    tab.call("Input.insertText", text="(")
+    tab.press("Enter", "\r")
+    invalid = "() => document.querySelector('.explorer input').ariaInvalid"
+    assert tab.run(invalid) == "true"
+    tab.press("Escape")
+    assert tab.run(invalid) == "false"
 
 
 def test_every_example_reads_when_it_is_clicked(tab: Browser, page: nm.Certificate):

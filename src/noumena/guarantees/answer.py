@@ -59,7 +59,9 @@ def answer(certificate: Certificate, latents: LatentSet) -> Answer:
     carried = [(r, c) for t in unproved for r, c in certificate.carried_with(t).items() if r not in latents.indices]
     if carried:
         entangled, rival = LatentSet(frozenset(r for r, _ in carried), S.latent), carried[0][1]
-        reason = f"a competitor mixes in {', '.join(entangled.names)}, {rival.sentence}"
+        several = len(entangled) > 1
+        who, first = ("competitors mix in", "; the first:") if several else ("a competitor mixes in", ",")
+        reason = f"{who} {', '.join(entangled.names)}{first} {rival.sentence}"
         return Answer(latents, "not identified", entangled, reason, rival, closed, paper)
     return Answer(latents, "open", none, certificate.why_open, None, closed, paper)
 

@@ -6,6 +6,7 @@ A structure is certified here, from its support alone; whatever has a decoder is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -192,7 +193,8 @@ def _certificate(
     rests = ("equivalence: the other model gives the same observations", *RESTS_ON[subject], *demanded)
     untried = left_out(S, independent=independent, decoder=model is not None)
     hypotheses = (positive, *hypotheses)
-    return Certificate(subject, S, gap, bound, hypotheses, rests, rivals, tuple(theorems), model, untried)
+    named = tuple(replace(theorem, latents=S.latent) for theorem in theorems)
+    return Certificate(subject, S, gap, bound, hypotheses, rests, rivals, named, model, untried)
 
 
 def _available(model: Any) -> Any:

@@ -49,6 +49,8 @@ class Theorem:
     conclusion: tuple[Ambiguity, ...]
     """What is pinned down of each latent if the hypotheses are true."""
     rests_on: tuple[str, ...] = ()
+    latents: tuple[str, ...] = ()
+    """What the latents are called; z1, z2, … where nothing is said."""
 
     @property
     def answer(self) -> str:
@@ -74,7 +76,7 @@ class Theorem:
         """The theorem's reading in one sentence."""
         if self.broken:
             return f"{self.name} does not apply, this fails: {', '.join(self.broken)}."
-        groups = list(dict.fromkeys(str(a) for a in self.conclusion))
+        groups = list(dict.fromkeys(a.named(self.latents) for a in self.conclusion))
         if len(", ".join(groups)) > MOST_LETTERS:
             groups = list(dict.fromkeys(a.group for a in self.conclusion))
         known = f"{self.name} pins the latents down up to {' or '.join(groups)} maps"
@@ -88,7 +90,7 @@ class Theorem:
             "answer": self.answer,
             "sentence": self.sentence,
             "hypotheses": [h.to_dict() for h in self.hypotheses],
-            "conclusion": [str(self.ambiguity(t)) for t in range(len(self.conclusion))],
+            "conclusion": [self.ambiguity(t).named(self.latents) for t in range(len(self.conclusion))],
             "rests_on": list(self.rests_on),
         }
 

@@ -119,7 +119,7 @@ class Scorecard:
 
     def __str__(self) -> str:
         header = ("score", "value", "±", "chance", "ceiling", "best", "forgives")
-        lines = [header, *(_cells(number) for number in self.numbers)]
+        lines = [header, *(_cells(number, self.quantities) for number in self.numbers)]
         wide = [max(len(line[j]) for line in lines) for j in range(len(header))]
         table = "\n".join(_line(line, wide) for line in lines)
         refused = [f"{name}: {sentence}" for name, sentence in self.refused.items()]
@@ -267,12 +267,13 @@ def _asked(factors: Factors, z_hat: np.ndarray, slots: Any, beside: dict[str, An
     return calls | {name: partial(metric, factors, z_hat, **beside) for name, metric in OF_FACTORS.items()}
 
 
-def _cells(number: Number) -> tuple[str, ...]:
+def _cells(number: Number, quantities: tuple[str, ...]) -> tuple[str, ...]:
     claim = number.claim
     spread = None if number.uncertainty is None else number.uncertainty.error
     levels = (number.value, spread, number.chance, number.ceiling)
     best = f"{claim.best:g}"
-    return (claim.title, *("–" if level is None else f"{level:.3f}" for level in levels), best, str(claim.forgives))
+    shown = ["–" if level is None else f"{level:.3f}" for level in levels]
+    return (claim.title, *shown, best, claim.forgives.named(quantities))
 
 
 def _line(cells: tuple[str, ...], wide: list[int]) -> str:

@@ -124,12 +124,23 @@ def _told(found: Carriers) -> str:
 def _scores(found: Deconfounding) -> Table:
     sizes = sorted({k for score in found.scores for k in score.concentration})
     removal = any(score.gain is not None for score in found.scores)
-    header = ("condition", "AUROC", "s.e.", "95 %", "over repeats", "pooled", "logistic", "Hoyer", "features")
+    header = (
+        "condition",
+        "AUROC",
+        "s.e.",
+        "95 % from",
+        "to",
+        "over repeats",
+        "pooled",
+        "logistic",
+        "Hoyer",
+        "features",
+    )
     header += tuple(f"top {k}" for k in sizes) + (("removed", "AUROC without", "gain") if removal else ())
     rows = []
     for s in found.scores:
         row: tuple[Cell, ...] = (
-            NAMES[s.condition], s.auroc.mean, s.auroc.se, _range(s.auroc), s.spread, s.pooled,
+            NAMES[s.condition], s.auroc.mean, s.auroc.se, s.auroc.low, s.auroc.high, s.spread, s.pooled,
             "–" if s.linear is None else s.linear, s.hoyer.mean, s.features,
         )  # fmt: skip
         row += tuple(s.concentration.get(k, "–") for k in sizes)
@@ -145,11 +156,11 @@ def _scores(found: Deconfounding) -> Table:
 
 def _differences(found: Deconfounding) -> Table:
     rows = tuple(
-        (f"{NAMES[d.condition]} − {NAMES[d.over]}", d.auroc.mean, d.auroc.se, _range(d.auroc),
+        (f"{NAMES[d.condition]} − {NAMES[d.over]}", d.auroc.mean, d.auroc.se, d.auroc.low, d.auroc.high,
          "yes" if d.auroc.told else "no")
         for d in found.differences
     )  # fmt: skip
-    return Table("Differences, fold by fold", ("of AUROC", "mean", "s.e.", "95 %", "told from zero"), rows)
+    return Table("Differences, fold by fold", ("of AUROC", "mean", "s.e.", "95 % from", "to", "told from zero"), rows)
 
 
 def _carrier_table(found: Carriers) -> Table:
@@ -176,7 +187,3 @@ def _design(found: Deconfounding) -> Table:
     note = f"{hidden} less frequent labels are not shown." if hidden else ""
     header = ("batch", "held out in fold", *(design.levels[k] for k in order))
     return Table("Rows of every label in every batch", header, rows, note=note)
-
-
-def _range(found: Estimate) -> str:
-    return f"{found.low:.3f} to {found.high:.3f}".replace("-", "−")

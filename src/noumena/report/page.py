@@ -131,8 +131,9 @@ class Table:
 
     @property
     def exact_rows(self) -> tuple[tuple[str, ...], ...]:
-        """The rows as they are saved, with every digit."""
-        return tuple(tuple(_exact(cell) for cell in row) for row in self.rows)
+        """The rows as they are saved, with every digit; nothing where a number is missing."""
+        numeric = self.numeric
+        return tuple(tuple(_exact(cell, numeric[j]) for j, cell in enumerate(row)) for row in self.rows)
 
     @property
     def file_name(self) -> str:
@@ -278,9 +279,9 @@ def _template() -> Template:
     return environment.get_template("page.html")
 
 
-def _exact(cell: Cell) -> str:
+def _exact(cell: Cell, numeric: bool) -> str:
     if not _is_number(cell):
-        return str(cell)
+        return "" if numeric else str(cell)
     return str(int(cell)) if isinstance(cell, numbers.Integral) else repr(float(cell))
 
 

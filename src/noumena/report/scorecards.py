@@ -56,18 +56,18 @@ def _overview(card: Scorecard) -> Chapter:
             "not found" if card.up_to is None else "found", card.reading, tuple(f"{n}." for n in card.notes)
         ),
         figures=(Figure(levels(plotted), caption),) if plotted else (),
-        tables=(_numbers(card.numbers), *([table] if refused else [])),
+        tables=(_numbers(card), *([table] if refused else [])),
     )
 
 
-def _numbers(numbers: Sequence[Number]) -> Table:
+def _numbers(card: Scorecard) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    for number in numbers:
+    for number in card.numbers:
         spread = None if number.uncertainty is None else number.uncertainty.error
         beside = ("–" if level is None else level for level in (spread, number.chance, number.ceiling))
         low, high = number.claim.range
         ends = f"{low:g} to {high:g}".replace("-", "−") if np.isfinite(low) else f"up to {high:g}"
-        rows.append((number.claim.title, number.value, *beside, ends, str(number.claim.forgives)))
+        rows.append((number.claim.title, number.value, *beside, ends, number.claim.forgives.named(card.quantities)))
     header = ("score", "value", "±", "chance", "ceiling", "range", "forgives")
     note = "Chance: learned latents with shuffled rows. Ceiling: the true latents in place of the learned ones."
     return Table("Every score beside its level of chance and its ceiling.", header, tuple(rows), note=note)

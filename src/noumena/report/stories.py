@@ -13,14 +13,13 @@ from noumena.report.page import Chapter, Figure, Page, Table
 
 LEAD = (
     "Two worlds with five hidden variables. In both, the same estimator is trained from eight seeds to explain the "
-    "data with few dependencies. In world A it recovers the hidden variables; in world B all seeds agree with each "
-    "other and are wrong. The certificate tells the two apart without ever seeing the truth."
+    "data with few dependencies."
 )
 LEADS = {
     "A": "Every observation depends on several latents, and the latents leave enough traces: every exchange of latents "
     "costs dependencies. So the sparsest explanation is the true one.",
     "B": "As many observations as latents, the setting of the published experiments. The observations themselves are "
-    "the sparsest explanation, whatever the truth: stable across seeds, and wrong.",
+    "the sparsest explanation, whatever the truth: seeds may well agree on it, and it is wrong.",
 }
 
 
@@ -28,11 +27,20 @@ def demo_page(stories: list[Story]) -> Page:
     """The whole demo as one page."""
     return Page(
         title="What can be trusted about learned latents?",
-        lead=LEAD,
+        lead=" ".join([LEAD, *(_found(story) for story in stories), "The certificate never sees the truth."]),
         summary=summary_table(stories),
         chapters=tuple(story_chapter(story) for story in stories),
         footer="Models are chosen by their own held-out objective. MCC: mean correlation with the true latents after "
         "matching, a score that forgives order and scale.",
+    )
+
+
+def _found(story: Story) -> str:
+    """What came out of a world in one sentence."""
+    row = story.row
+    return (
+        f"In world {row['world']} the chosen seed matches the hidden variables to {row['MCC']:.2f}, the seeds match "
+        f"each other to {row['agreement']:.2f}, and the certificate says: {row['fit is']}."
     )
 
 

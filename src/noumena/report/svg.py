@@ -27,7 +27,7 @@ OPEN = "var(--open,#8a5a00)"
 RAMP = ("var(--low,#2a55b5)", "var(--middle,#b8327a)", "var(--high,#c96a00)")
 """From small to large."""
 
-_NARROW, _BROAD = frozenset("fijlrtI1.,:;'|()[] "), frozenset("mwMW…→")
+_NARROW, _BROAD = frozenset("fijlrtI1.,:;'|()[] "), frozenset("mwMW…→=+<>")
 
 CHECK = "M-4.5 .5L-1.5 3.5L4.5 -3.5"
 CROSS = "M-3.5 -3.5L3.5 3.5M3.5 -3.5L-3.5 3.5"

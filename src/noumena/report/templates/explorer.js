@@ -143,7 +143,9 @@
     const carried = unproved.flatMap((t) => S.carried[t]).filter(([r]) => !latents.has(r));
     if (!carried.length) return { answer: "open", entangled: none, reason: S.why_open };
     const entangled = new Set(carried.map(([r]) => r));
-    const reason = `a competitor mixes in ${names(entangled, S)}, ${S.sentences[carried[0][1]]}`;
+    const several = entangled.size > 1;
+    const [who, first] = several ? ["competitors mix in", "; the first:"] : ["a competitor mixes in", ","];
+    const reason = `${who} ${names(entangled, S)}${first} ${S.sentences[carried[0][1]]}`;
     return { answer: "not identified", entangled, reason };
   };
 
@@ -349,7 +351,10 @@
       this.root.querySelector("button.go").addEventListener("click", () => this.ask(this.input.value));
       this.input.addEventListener("keydown", (event) => {
         if (event.key === "Enter" && !event.isComposing) this.ask(this.input.value);
-        if (event.key === "Escape") this.output.replaceChildren();
+        if (event.key === "Escape") {
+          this.output.replaceChildren();
+          this.input.ariaInvalid = "false";
+        }
       });
       for (const example of this.root.querySelectorAll("button.example")) {
         example.addEventListener("click", () => {

@@ -1,8 +1,9 @@
 for (const button of document.querySelectorAll("button.save")) {
   const table = button.closest(".table").querySelector("table");
-  const formula = (words) => /^[=+\-@\t\r]/.test(words) && Number.isNaN(Number(words));
+  const number = (words) => !Number.isNaN(Number(words)) || /^[+-]?(inf|nan)$/.test(words);
+  const formula = (words) => /^[=+\-@\t\r]/.test(words) && !number(words);
   const written = (cell) => {
-    const exact = cell.dataset.exact ?? cell.textContent.trim();
+    const exact = cell.dataset.exact ?? cell.textContent;
     const words = formula(exact) ? `'${exact}` : exact;
     return /[",\r\n]/.test(words) ? `"${words.replaceAll('"', '""')}"` : words;
   };
