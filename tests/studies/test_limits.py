@@ -107,6 +107,38 @@ def test_an_interruption_never_arrives_after_the_block(watchful):
     assert finished > 0
 
 
+TRACED = """
+    import sys, threading, time
+    from noumena.studies import limits
+    limits.LOOK = 0.002
+
+    def traced(frame, event, arg):
+        return traced
+
+    def busy(seconds):
+        start = time.monotonic()
+        while time.monotonic() - start < seconds:
+            pass
+
+    threading.settrace(traced)
+    sys.settrace(traced)
+    stopped = 0
+    for k in range(200):
+        try:
+            with limits.watched(limits.Limits(seconds=0.006)):
+                busy(0.005 + 0.00003 * k)
+        except limits.LimitError:
+            stopped += 1
+    sys.settrace(None)
+    print(0 < stopped < 200, sum(thread.is_alive() for thread in threading.enumerate()))
+"""
+
+
+def test_under_a_tracer_no_block_hangs_and_no_watching_thread_stays():
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(TRACED)], capture_output=True, text=True, timeout=100)
+    assert (ended.stdout, ended.stderr) == ("True 1\n", "")
+
+
 STUCK = """
     import sys, time
     from noumena.studies import limits

@@ -35,7 +35,7 @@ BLOCK = 2**22
 
 
 class ICA(Transformer):
-    """Unmix ``x = A s + c`` with independent ``s``: symmetric FastICA, a drop-in for scikit-learn's.
+    """Unmix ``x = A s + c`` with independent ``s``: symmetric FastICA, with scikit-learn's attributes.
 
     ``n_components=None`` keeps the rank of the data; fewer are sought in the leading principal subspace. ``contrast``
     is ``logcosh``, ``exp`` or ``cube``; ``whiten=False`` only centres, divides by one common scale and looks for the
@@ -147,6 +147,7 @@ class ICA(Transformer):
         checks.count(self.max_iter, "max_iter")
         checks.number(self.tol, "tol", minimum=0)
         checks.one_of(self.dtype, "dtype", ("float32", "float64"))
+        checks.require(isinstance(self.whiten, bool | np.bool_), "whiten must be True or False.", repr(self.whiten))
         return contrast_called(self.contrast)
 
     def _data(self, x: Any, seed: int) -> Moments:
