@@ -89,8 +89,13 @@ class Ambiguity:
         if not self.blocks:
             return self.group
         most = max(i for block in self.blocks for i in block)
-        names = [*latents, *(f"z{i + 1}" for i in range(len(latents), most + 1))]
+        names = [_quoted(name) for name in latents] + [f"z{i + 1}" for i in range(len(latents), most + 1)]
         return "block-wise {" + " | ".join(" ".join(names[i] for i in block) for block in self.blocks) + "}"
+
+
+def _quoted(name: str) -> str:
+    """A name that would not read as one, in quotation marks."""
+    return f"'{name}'" if any(sign.isspace() or sign in "|{}'" for sign in name) else name
 
 
 @dataclass(frozen=True)

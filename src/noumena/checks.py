@@ -125,6 +125,7 @@ def tensor(x: Any, name: str = "x") -> None:
     """
     _dense(x, name)
     require(x.ndim == 2, f"{name} must have two axes, (batch, dim).", f"shape {tuple(x.shape)}")
+    require(x.numel() > 0, f"{name} must have rows and columns.", f"shape {tuple(x.shape)}")
     if not bool(x.isfinite().all()):
         _finite(x.detach().double().cpu().numpy(), name)
 
@@ -137,7 +138,7 @@ def _dense(x: Any, name: str) -> None:
 
 def _undated(x: Any, name: str) -> None:
     """Refuse dates and times of a polars frame, which numpy would count in days or microseconds."""
-    schema: Any = getattr(x, "schema", None)
+    schema: Any = x.schema if hasattr(x, "get_columns") else None
     kinds = schema.items() if isinstance(schema, Mapping) else ()
     dated = next((f"{column!r:.60} of {kind}" for column, kind in kinds if _temporal(kind)), "")
     require(not dated, f"{name} must hold numbers only.", f"column {dated}")
@@ -198,7 +199,7 @@ def _numeric(x: Any, name: str) -> np.ndarray:
         raise InputError(f"{name} must be real. Complex data not supported. Got dtype {array.dtype}.")
     if array.dtype.kind in "OUS":
         try:
-            return np.where(_missing(array), np.nan, array).astype(np.float64)
+            return _read(array)
         except (TypeError, ValueError, SystemError) as error:  # the last where letters are none of Unicode
             kind = TypeError if isinstance(error, TypeError) else InputError
             raise kind(
@@ -209,14 +210,17 @@ def _numeric(x: Any, name: str) -> np.ndarray:
     return array if array.dtype == np.float32 else array.astype(np.float64, copy=not array.flags.writeable)
 
 
-def _missing(array: np.ndarray) -> np.ndarray:
-    """Which entries of an array of objects are pandas' ``NA``, which is no number.
+def _read(array: np.ndarray) -> np.ndarray:
+    """Objects and texts as numbers; pandas' ``NA``, which is none, as NaN.
 
-    >>> _missing(np.array([1, None, "2"], dtype=object))
-    array([False, False, False])
+    >>> _read(np.array(["1", "2.5"]))
+    array([1. , 2.5])
     """
-    hits = [type(entry).__name__ == "NAType" for entry in array.flat] if array.dtype.kind == "O" else False
-    return np.reshape(np.array(hits), array.shape if array.dtype.kind == "O" else ())
+    try:
+        return array.astype(np.float64)
+    except TypeError:
+        missing = [type(entry).__name__ == "NAType" for entry in array.flat]
+        return np.where(np.reshape(missing, array.shape), np.nan, array).astype(np.float64)
 
 
 def _finite(array: np.ndarray, name: str, *, first: int = 0, among: str = "") -> None:
@@ -243,7 +247,7 @@ def csv_rows(path: str | Path, what: str) -> list[list[str]]:
     except OSError as error:
         raise InputError(f"The {what} must be a file that can be read. Got {path} ({error.strerror}).") from error
     except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"The {what} file must be text. Got {path}.") from error
+        raise InputError(f"The {what} file must be text in UTF-8. Got {path}.") from error
     other = next((sign for sign in (";", "\t") if rows and len(rows[0]) == 1 and sign in rows[0][0]), None)
     given = f"{'a tab' if other == chr(9) else repr(other)} in the first line"
     require(other is None, f"The cells of {path} must be parted by commas.", given)

@@ -1,6 +1,11 @@
 """Checkpoints, files and the caller's settings of torch: other builders are told apart, and nothing else changes."""
 
 import json
+import os
+import subprocess
+import sys
+import textwrap
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +17,7 @@ from torch import Tensor, nn
 import noumena as nm
 from noumena.checks import InputError
 from noumena.estimators.own import fit_penalised
+from noumena.estimators.written import written
 from noumena.penalties import Penalty
 
 X = np.random.default_rng(0).normal(size=(300, 6)).astype("f")
@@ -63,12 +69,70 @@ class Other:
             return 3 * super().forward(input)
 
 
+Other.Doubled.__qualname__ = Doubled.__qualname__
+
+
 def test_a_checkpoint_of_layers_that_look_alike_and_do_otherwise_is_refused(tmp_path: Path) -> None:
+    def of(kind: Any) -> nm.VAE:
+        return vae(decoder=lambda i, o: kind(i, o), training=kept)
+
     kept = nm.Training(steps=6, batch_size=64, checkpoint=tmp_path / "c")
     for _ in range(2):
-        vae(decoder=lambda i, o: Doubled(i, o), training=kept).fit(X)
-    other = vae(decoder=lambda i, o: Other.Doubled(i, o), training=kept)
-    refused(lambda: other.fit(X), "must belong to the same settings and data")
+        of(Doubled).fit(X)
+    refused(lambda: of(Other.Doubled).fit(X), "must belong to the same settings and data")
+
+
+KILLED = """
+    import sys, functools
+    import numpy as np, noumena as nm
+    from torch import nn
+
+    class Scaled:
+        def __init__(self, weight):
+            self.weight = weight
+        def __call__(self, pair, x):
+            return self.weight * (pair.decode(pair.encode(x)) - x).square().sum(dim=1).mean()
+
+    def loss(pair, x, *, weight=1.0, kind="mean"):
+        assert kind in {"mean", "sum", "none", "other"}
+        return weight * (pair.decode(pair.encode(x)) - x).square().sum(dim=1).mean()
+
+    how = {"partial": functools.partial(loss, weight=1.0), "object": Scaled(1.0), "function": loss}[sys.argv[1]]
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    plan = nm.Training(steps=3, batch_size=16, checkpoint=sys.argv[2])
+    import torch; torch.manual_seed(0)
+    nm.fit_penalised((nn.Linear(3, 2), nn.Linear(2, 3)), X, penalty=None, loss=how, training=plan, random_state=0)
+"""
+
+
+@pytest.mark.parametrize("how", ["partial", "object", "function"])
+def test_another_process_resumes_with_the_same_loss(how: str, tmp_path: Path) -> None:
+    for seed in ("1", "2"):
+        command = [sys.executable, "-c", textwrap.dedent(KILLED), how, str(tmp_path / "c")]
+        settings = os.environ | {"PYTHONHASHSEED": seed}
+        done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+
+
+def weighted(weight: Any) -> Any:
+    def loss(pair: Any, x: Tensor, *, w: Any = weight) -> Tensor:
+        return torch.as_tensor(w).sum() * (pair.decode(pair.encode(x)) - x).square().mean()
+
+    return loss
+
+
+@pytest.mark.parametrize("hold", [float, lambda w: [w], lambda w: (w,), lambda w: torch.tensor(w), lambda w: {"w": w}])
+def test_losses_are_told_apart_by_whatever_they_hold(hold: Any) -> None:
+    class Own:
+        def __init__(self, weight: float):
+            self.weight = hold(weight)
+
+        def loss(self, pair: Any, x: Tensor) -> Tensor:
+            return x.sum()
+
+    for made in (lambda w: weighted(hold(w)), lambda w: Own(w).loss, lambda w: partial(weighted, hold(w))):
+        assert written(made(1.0)) == written(made(1.0)) != written(made(9.0))
+    assert "0x" not in written(Own(1.0).loss)
 
 
 def test_a_checkpoint_of_another_loss_is_refused(tmp_path: Path) -> None:

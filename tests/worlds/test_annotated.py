@@ -99,7 +99,7 @@ def test_codes_for_missing_numbers_are_treated_as_asked_for(tmp_path: Path, endi
     path = write(tmp_path / f"data{ending}")
     holes = read_annotated(path, WANTED, missing=["-999"])
     assert np.argwhere(np.isnan(holes.x)).tolist() == [[1, 0]]
-    assert "Cells that count as missing: '-999'" in holes.notes
+    assert "Counted 1 cell as missing: '-999'" in holes.notes
     rest = np.delete(X, 1, axis=0)
     fewer = read_annotated(path, WANTED, missing=["-999"], impute="drop-rows")
     np.testing.assert_allclose(fewer.x, rest)

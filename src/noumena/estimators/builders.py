@@ -11,7 +11,6 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
-from types import CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -22,6 +21,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from noumena import checks, seeds
 from noumena.estimators.rows import Rows
 from noumena.estimators.training import Objective, Training, _Fit
+from noumena.estimators.written import verbs
 from noumena.nets import MLP
 
 Builder = Callable[[int, int], nn.Module]
@@ -126,28 +126,8 @@ def description(model: nn.Module) -> str:
             frozen.update(weight.detach().cpu().double().numpy().tobytes())
     kinds = {kind for module in model.modules() for kind in type(module).__mro__}
     strange = [kind for kind in kinds if not kind.__module__.startswith(OURS)]
-    verbs = sorted(written(verb) for kind in strange for verb in vars(kind).values() if isinstance(verb, FunctionType))
-    return f"{model} {shapes} {frozen.hexdigest()} {verbs}"
-
-
-def written(value: Any) -> str:
-    """How a setting is told from another: a function by its name, what it does and plain numbers that it has closed
-    over, anything else by how it describes itself.
-
-    >>> written(lambda x: x + 1) == written(lambda x: x + 1), written(lambda x: x + 1) == written(lambda x: x + 2)
-    (True, False)
-    """
-    if not isinstance(value, FunctionType):
-        return getattr(value, "__qualname__", repr(value))
-    held = [cell.cell_contents for cell in value.__closure__ or () if cell != type(cell)()]
-    plain = [item for item in [*held, *(value.__defaults__ or ())] if isinstance(item, str | int | float)]
-    return f"{value.__qualname__} {_digest(value.__code__)} {plain}"
-
-
-def _digest(code: CodeType) -> str:
-    """Of what code does, wherever it stands."""
-    constants = [_digest(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
-    return hashlib.sha256(repr((code.co_code, code.co_names, constants)).encode()).hexdigest()[:16]
+    done = sorted(verb for kind in strange for verb in verbs(kind))
+    return f"{model} {shapes} {frozen.hexdigest()} {done}"
 
 
 def fits_batched(models: list[Any], model_seeds: list[int], rows: Rows, training: Training) -> bool:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from noumena import checks, seeds
 from noumena.checks import InputError
 from noumena.estimators.builders import Builder as Builder
-from noumena.estimators.builders import as_usual, description, fits_batched, freeze, written
+from noumena.estimators.builders import as_usual, description, fits_batched, freeze
 from noumena.estimators.builders import network as network
 from noumena.estimators.polish import polish
 from noumena.estimators.rows import (
@@ -45,6 +45,7 @@ from noumena.estimators.rows import (
 )
 from noumena.estimators.training import Objective, Training, train
 from noumena.estimators.transformer import Transformer, whole
+from noumena.estimators.written import written
 from noumena.penalties import Penalty
 from noumena.strength import within
 from noumena.structure import Structure

@@ -124,7 +124,7 @@ class ICA(Transformer):
         if is_stream(X):
             return project(X, self.mean_, self.components_)
         if isinstance(X, Tensor) and X.device.type != "cpu":
-            checks.require(X.ndim == 2, "x must have two axes, (batch, dim).", f"shape {tuple(X.shape)}")
+            checks.tensor(X)
             matches = X.shape[1] == self.n_features_in_
             checks.require(matches, f"x must have {self.n_features_in_} columns.", f"{X.shape[1]}")
             return self._project(X)

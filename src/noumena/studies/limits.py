@@ -88,22 +88,28 @@ def _end(watch: Thread, over: Event) -> None:
 
 
 def _watch(limits: Limits, usage: Usage, over: Event, cell: int, may_exit: bool) -> None:
-    start, told, wait = time.monotonic(), None, LOOK
+    start, told, wait, arrived = time.monotonic(), None, LOOK, Event()
     while not over.wait(wait):
         elapsed, held = time.monotonic() - start, resident_mb()
         usage.peak_mb = max(usage.peak_mb, held)
         why = limits.broken(elapsed, held)
         if told is None and why is not None:
             told = elapsed
-            _interrupt(cell, why)
-        elif told is not None and may_exit and elapsed - told > GRACE:
+            _interrupt(cell, why, arrived)
+        elif told is not None and may_exit and elapsed - told > GRACE and not arrived.is_set():
             os._exit(DIED)
         wait = LOOK if elapsed < 10 * LOOK else 10 * LOOK
 
 
-def _interrupt(thread: int, why: str) -> None:
-    """Raise ``LimitError`` in another thread, at its next step of Python."""
-    kind = type("LimitError", (LimitError,), {"__init__": lambda self: LimitError.__init__(self, why)})
+def _interrupt(thread: int, why: str, arrived: Event) -> None:
+    """Raise ``LimitError`` in another thread, at its next step of Python, and learn when it is there."""
+
+    def begin(error: LimitError) -> None:
+        """Made where it is raised."""
+        arrived.set()
+        LimitError.__init__(error, why)
+
+    kind = type("LimitError", (LimitError,), {"__init__": begin})
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(kind))
 
 

@@ -7,7 +7,7 @@ import csv
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,17 @@ import numpy as np
 
 from noumena import checks
 from noumena.checks import InputError
-from noumena.worlds.columns import Asked, Prepared, decoded, filled
-from noumena.worlds.readers import open_h5ad
+from noumena.worlds.columns import Asked, Prepared, decoded, filled, refuse_infinite
+from noumena.worlds.readers import decoded_column, open_h5ad
 from noumena.worlds.tables import TEXTS, ending_of
-from noumena.worlds.texts import opened, require_parted, separator
+from noumena.worlds.texts import coded_among, lines_of, number_of, numbers_of, plain
 
 ENDINGS = (*TEXTS, ".parquet", ".h5ad", ".npz")
 PREFIX = "metadata_"
+UNLABELLED = ("", "na", "nan", "n/a", "null")
+"""Cells of text that are no label."""
+NEARLY = 0.1
+"""A column with fewer words than that, of its cells, is taken for one of numbers."""
 _DAMAGE = (
     OSError, ValueError, EOFError, KeyError, TypeError, RuntimeError, csv.Error, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
@@ -73,27 +77,27 @@ def read_annotated(
     except _DAMAGE as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{path.name} must be a complete {ending} file. Got: {first}.") from error
-    return _whole(_chosen(found, features, path.name), path.name, asked.missing, impute)
+    return _whole(_chosen(found, features, path.name), path.name, impute)
 
 
-def _whole(table: Annotated, file: str, codes: tuple[str, ...], impute: str | None) -> Annotated:
-    """The table with codes for missing cells read as such, and with missing cells treated as asked for."""
-    x, _ = decoded(table.x, codes)
-    notes = [*table.notes, *([f"Cells that count as missing: {', '.join(map(repr, codes))}"] if codes else [])]
+def _whole(table: Annotated, file: str, impute: str | None) -> Annotated:
+    """The table with missing cells treated as asked for."""
     if impute is None:
-        return replace(table, x=x, notes=tuple(notes))
-    rows = ~np.isnan(x).any(axis=1) if impute == "drop-rows" else np.full(len(x), True)
-    done = filled(Prepared(x, table.names, ()), file, impute)
+        return table
+    refuse_infinite(table.x, table.names, file)
+    rows = ~np.isnan(table.x).any(axis=1) if impute == "drop-rows" else np.full(len(table.x), True)
+    done = filled(Prepared(table.x, table.names, ()), file, impute)
     annotations = {name: column[rows] for name, column in table.annotations.items()}
-    notes += [note.rstrip(".") for note in done.done]
-    return Annotated(done.x, done.names or (), annotations, tuple(notes))
+    return Annotated(done.x, done.names or (), annotations, (*table.notes, *(note.rstrip(".") for note in done.done)))
 
 
 def _chosen(found: Annotated, features: Sequence[str] | None, file: str) -> Annotated:
     if features is None:
         kept = np.arange(len(found.names))
     else:
-        kept = np.flatnonzero([any(name.startswith(start) for start in features) for name in found.names])
+        exact = set(features) & set(found.names)
+        starts = tuple(start for start in features if start not in exact)
+        kept = np.flatnonzero([name in exact or name.startswith(starts) for name in found.names])
         strange = next((s for s in features if not any(name.startswith(s) for name in found.names)), None)
         must = f"Every name of --features must be, or begin, a numeric column of {file}."
         given = f"{strange!r:.60} where there are {checks.few(found.names, 8) or 'none'}"
@@ -122,29 +126,57 @@ def _looks_coded(column: np.ndarray) -> bool:
 
 
 def _text(path: Path, annotations: tuple[str, ...], asked: Asked) -> Annotated:
-    import pandas as pd
+    """Columns of text by the rules of tables: numbers are features, annotations words as they stand."""
+    (_, first), *written = lines_of(path, asked)
+    header = [cell.strip() for cell in first]
+    _require_different([name for name in header if name], path.name)
+    _require_columns(annotations, header, path.name)
+    rows = [(line, plain(row, asked)) for line, row in written]
+    places = [j for j, name in enumerate(header) if name and name not in annotations]
+    found = {j: numbers_of([row[j] for _, row in rows]) for j in places}
+    for j in (j for j in places if found[j] is None):
+        _require_words([row[j] for _, row in rows], header[j], path.name)
+    numbers = {header[j]: column for j in places if (column := found[j]) is not None and not _is_metadata(header[j])}
+    words = {name: _labels([row[header.index(name)] for _, row in written]) for name in annotations}
+    kept = np.array([header.index(name) for name in numbers], dtype=np.int64)
+    left = [name or str(j) for j, name in enumerate(header) if name not in numbers and name not in annotations]
+    x = np.stack(list(numbers.values()), axis=1) if numbers else np.empty((len(rows), 0))
+    notes = _notes(left, asked.missing, coded_among(rows, written, kept))
+    return Annotated(x, tuple(numbers), words, notes)
 
-    with path.open("rb") as file:
-        checks.require(file.read(1) != b"", f"{path.name} must be a complete {path.suffix} file.", "no bytes")
-    sign = separator(path, asked)
-    with opened(path) as file:
-        header = next(csv.reader(file, delimiter=sign), [])
-        require_parted(header, sign, path, asked)
-        _require_different([name for name in header if name.strip()], path.name)  # pandas would give them others
-        file.seek(0)
-        text: Any = file
-        read: Any = {"sep": sign, "decimal": asked.decimal, "low_memory": False, "float_precision": "round_trip"}
-        frame = pd.read_csv(text, dtype=dict.fromkeys(annotations, str), na_values=list(asked.missing), **read)
-    return _frame(frame, annotations, path.name)
+
+def _labels(cells: list[str]) -> np.ndarray:
+    """Words as they stand, ``None`` where there is none."""
+    return np.array([None if cell.strip().lower() in UNLABELLED else cell.strip() for cell in cells], dtype=object)
+
+
+def _require_words(cells: list[str], name: str, file: str) -> None:
+    """Refuse a column of numbers in which a few cells are words, for those may stand for missing ones."""
+    words = [cell.strip() for cell in cells if number_of(cell) is None]
+    must = f"Column {name!r:.60} of {file} must hold numbers only, or words only."
+    given = f"{len(words)} cells such as {words[0]!r:.40} among numbers; count it as missing with --missing"
+    checks.require(len(words) > NEARLY * len(cells), must, f"{given}, or choose columns with --features")
+
+
+def _is_metadata(name: str) -> bool:
+    return name.lower().startswith(PREFIX) or name.startswith("Unnamed:")
+
+
+def _notes(left: list[str], codes: tuple[str, ...], hits: int) -> tuple[str, ...]:
+    """What was left out, and how many cells were told to be missing."""
+    said = [f"Columns left out: {checks.few(left)}"] if left else []
+    if codes:
+        said.append(f"Counted {hits} cell{'' if hits == 1 else 's'} as missing: {', '.join(map(repr, codes))}")
+    return tuple(said)
 
 
 def _parquet(path: Path, annotations: tuple[str, ...], asked: Asked) -> Annotated:
     import pandas as pd
 
-    return _frame(pd.read_parquet(path), annotations, path.name)
+    return _frame(pd.read_parquet(path), annotations, asked, path.name)
 
 
-def _frame(frame: Any, annotations: tuple[str, ...], file: str) -> Annotated:
+def _frame(frame: Any, annotations: tuple[str, ...], asked: Asked, file: str) -> Annotated:
     """Numeric columns as features, annotations as they stand; the others left out and named."""
     import pandas as pd
 
@@ -153,13 +185,18 @@ def _frame(frame: Any, annotations: tuple[str, ...], file: str) -> Annotated:
     _require_different(columns, file)
     _require_columns(annotations, columns, file)
     rest = [name for name in columns if name not in annotations]
-    numeric = [name for name in rest if pd.api.types.is_numeric_dtype(frame[name].dtype)]
-    numeric = [name for name in numeric if not pd.api.types.is_bool_dtype(frame[name].dtype)]
-    kept = [name for name in numeric if not name.lower().startswith(PREFIX) and not name.startswith("Unnamed:")]
-    out = [name for name in rest if name not in set(kept)]
-    notes = (f"Columns left out: {checks.few(out)}",) if out else ()
-    x = frame[kept].to_numpy(dtype=np.float64, na_value=np.nan)
-    return Annotated(x, tuple(kept), {name: frame[name].to_numpy(dtype=object) for name in annotations}, notes)
+    kinds = pd.api.types
+    numbers, hits = {}, 0
+    for name in rest:
+        column, coded = decoded_column(frame[name], asked.missing)
+        if kinds.is_numeric_dtype(column.dtype) and not kinds.is_bool_dtype(column.dtype) and not _is_metadata(name):
+            single = column.dtype == np.float32
+            values = column.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
+            numbers[name], more = decoded(values, asked.missing)
+            hits += coded + more
+    x = np.stack([v.astype(np.float64) for v in numbers.values()], axis=1) if numbers else np.empty((len(frame), 0))
+    words = {name: frame[name].to_numpy(dtype=object) for name in annotations}
+    return Annotated(x, tuple(numbers), words, _notes([n for n in rest if n not in numbers], asked.missing, hits))
 
 
 def _h5ad(path: Path, annotations: tuple[str, ...], asked: Asked) -> Annotated:
@@ -167,9 +204,16 @@ def _h5ad(path: Path, annotations: tuple[str, ...], asked: Asked) -> Annotated:
     _require_columns(annotations, [str(name) for name in data.obs.columns], f"obs in {path.name}")
     matrix: Any = data.X
     checks.require(matrix is not None, f"{path.name} must hold a matrix X.", "none")
-    x = np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, dtype=np.float64)
+    x, hits = decoded(_floats(matrix.toarray() if hasattr(matrix, "toarray") else matrix), asked.missing)
     columns = {name: data.obs[name].to_numpy(dtype=object) for name in annotations}
-    return Annotated(x, tuple(str(name) for name in data.var_names), columns, ())
+    names = tuple(str(name) for name in data.var_names)
+    return Annotated(x.astype(np.float64), names, columns, _notes([], asked.missing, hits))
+
+
+def _floats(x: Any) -> np.ndarray:
+    """Numbers in the precision in which codes for missing ones were written."""
+    array = np.asarray(x)
+    return array if array.dtype == np.float32 else array.astype(np.float64)
 
 
 def _npz(path: Path, annotations: tuple[str, ...], asked: Asked) -> Annotated:
@@ -188,7 +232,9 @@ def _npz(path: Path, annotations: tuple[str, ...], asked: Asked) -> Annotated:
     named = arrays.get("features")
     fitting = named is not None and named.shape == (x.shape[1],)
     names = tuple(str(n) for n in named) if named is not None and fitting else tuple(map(str, range(x.shape[1])))
-    return Annotated(x.astype(np.float64), names, {n: arrays[n].astype(object) for n in annotations}, ())
+    x, hits = decoded(_floats(x), asked.missing)
+    words = {n: (a.astype(str) if (a := arrays[n]).dtype.kind == "S" else a).astype(object) for n in annotations}
+    return Annotated(x.astype(np.float64), names, words, _notes([], asked.missing, hits))
 
 
 _READERS: dict[str, Callable[[Path, tuple[str, ...], Asked], Annotated]] = {

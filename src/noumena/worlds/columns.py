@@ -108,7 +108,7 @@ def listed(text: str | None) -> list[str | int] | None:
         return None
     cells = next(csv.reader([text], skipinitialspace=True), [])
     found: list[str | int] = [cell.strip() for cell in cells if cell.strip()]
-    checks.require(len(found) > 0, "A list of columns must have names or numbers with commas.", repr(text))
+    checks.require(len(found) > 0, "A list must have names or numbers with commas.", repr(text))
     return found
 
 
@@ -162,7 +162,7 @@ def prepare(
     """
     require_names(names, file)
     _require_different(names, file)
-    _refuse_infinite(x, _holes(x)[1], names, file)
+    refuse_infinite(x, names, file)
     return _varying(filled(Prepared(x, names, ()), file, impute), file, drop_constant=drop_constant)
 
 
@@ -222,7 +222,9 @@ def _counted(counts: np.ndarray, names: Names) -> str:
     return checks.few([f"{label_of(int(j), names)} ({counts[j]})" for j in np.flatnonzero(counts)])
 
 
-def _refuse_infinite(x: np.ndarray, infinite: np.ndarray, names: Names, file: str) -> None:
+def refuse_infinite(x: np.ndarray, names: Names, file: str) -> None:
+    """Refuse cells that are infinite, by their columns."""
+    infinite = _holes(x)[1]
     if not infinite.any():
         return
     column = int(np.flatnonzero(infinite)[0])

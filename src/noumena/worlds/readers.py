@@ -157,7 +157,7 @@ def _framed(frame: Any, asked: Asked, file: str) -> Table:
     """Chosen columns of a pandas frame; cells that are missing become NaN."""
     names = tuple(str(name) for name in frame.columns)
     kept, chosen, left_out = asked.taken(names, len(names), file)
-    decoded = [_decoded(frame.iloc[:, j], asked.missing) for j in kept]
+    decoded = [decoded_column(frame.iloc[:, j], asked.missing) for j in kept]
     columns, coded = [column for column, _ in decoded], sum(count for _, count in decoded)
     found = [_column(column) for column in columns]
     strange = next((k for k, numbers in enumerate(found) if numbers is None), None)
@@ -172,7 +172,7 @@ def _framed(frame: Any, asked: Asked, file: str) -> Table:
     return Table(cells, chosen, left_out)
 
 
-def _decoded(column: Any, missing: tuple[str, ...]) -> tuple[Any, int]:
+def decoded_column(column: Any, missing: tuple[str, ...]) -> tuple[Any, int]:
     """A column of words with those that stand for missing cells left out, as numbers if it then is, and how many."""
     import pandas as pd
 

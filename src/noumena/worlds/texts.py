@@ -31,20 +31,20 @@ Rows = list[tuple[int, list[str]]]
 
 def read_text(path: Path, asked: Asked) -> Table:
     """Cells of lines as numbers; with words, those of a column with any stay as they stand."""
-    written = _lines(path, asked)
-    rows = [(line, _plain(row, asked)) for line, row in written]
+    written = lines_of(path, asked)
+    rows = [(line, plain(row, asked)) for line, row in written]
     headed = _has_header([row for _, row in rows]) if asked.header is None else asked.header
     names = tuple(cell.strip() for cell in written[0][1]) if headed else None
     rows, written = rows[headed:], written[headed:]
     kept, chosen, left_out = asked.taken(names, len(written[0][1] if written else names or ()), path.name)
     columns = [[row[j] for _, row in rows] for j in kept]
-    numbers = [_numbers(cells) for cells in columns]
+    numbers = [numbers_of(cells) for cells in columns]
     words = next((k for k, column in enumerate(numbers) if column is None), None)
     if words is None:
         table = np.stack([column for column in numbers if column is not None], axis=1)
-        return Table(table, chosen, left_out, _coded(rows, written, kept) if asked.missing else 0)
+        return Table(table, chosen, left_out, coded_among(rows, written, kept) if asked.missing else 0)
     if not asked.words:
-        place = next(i for i, cell in enumerate(columns[words]) if _number(cell) is None)
+        place = next(i for i, cell in enumerate(columns[words]) if number_of(cell) is None)
         line, raw = written[place]
         given = f"words, such as {raw[kept[words]][:40]!r} on line {line}"
         other = _other(raw[kept[words]].strip(), columns[words], asked)
@@ -56,7 +56,7 @@ def read_text(path: Path, asked: Asked) -> Table:
     return Table(np.array(columns, dtype=object).T, chosen, left_out)
 
 
-def _coded(rows: Rows, written: Rows, kept: np.ndarray) -> int:
+def coded_among(rows: Rows, written: Rows, kept: np.ndarray) -> int:
     """How many cells stand for missing ones: nothing is left of what is written."""
     both = zip(rows, written, strict=True)
     return sum(not row[j].strip() and bool(raw[j].strip()) for (_, row), (_, raw) in both for j in kept)
@@ -66,7 +66,7 @@ def _other(word: str, cells: list[str], asked: Asked) -> str:
     """What else to do about a word in a column: a decimal comma, or a few words among numbers for missing cells."""
     if asked.decimal == "." and re.fullmatch(r"[+-]?\d*,\d+", word):
         return ", or read its commas as decimal points with --decimal ','"
-    found = [(cell, _number(cell)) for cell in cells]
+    found = [(cell, number_of(cell)) for cell in cells]
     words = {cell for cell, number in found if number is None}
     numbers = any(number is not None and not np.isnan(number) for _, number in found)
     if len(words) > FEW or not numbers or set(word) & set(",\"'") or len(word) > 20:
@@ -81,13 +81,13 @@ def _has_header(rows: list[list[str]]) -> bool:
     """Whether the first line is a header: one of its words stands over numbers only, or all of its cells are words that
     occur nowhere below them, or numbers that count."""
     first, *below = rows
-    word = [_number(cell) is None for cell in first]
+    word = [number_of(cell) is None for cell in first]
     if not any(word):
         return _counting_header(first, below)
     if not below:
         return True
     columns = [[row[j] for row in below] for j in range(len(first))]
-    over_numbers = any(w and _numbers(column) is not None for w, column in zip(word, columns, strict=True))
+    over_numbers = any(w and numbers_of(column) is not None for w, column in zip(word, columns, strict=True))
     return over_numbers or all(w and cell not in column for w, cell, column in zip(word, first, columns, strict=True))
 
 
@@ -120,7 +120,7 @@ def _counts(cells: list[str], starts: tuple[int, ...] | None = None) -> bool:
 # ---- lines and cells ---------------------------------------------------------------------------------------------
 
 
-def _lines(path: Path, asked: Asked) -> Rows:
+def lines_of(path: Path, asked: Asked) -> Rows:
     """Rows of equally many cells with the number of their line."""
     sign = separator(path, asked)
     with opened(path) as file:
@@ -171,32 +171,32 @@ def opened(path: Path) -> io.TextIOBase:
     return io.StringIO(content.decode("utf-8-sig"), newline="")
 
 
-def _plain(row: list[str], asked: Asked) -> list[str]:
+def plain(row: list[str], asked: Asked) -> list[str]:
     """Cells with decimal points, and nothing in those that stand for missing ones."""
     if asked.decimal != ".":
         turned = str.maketrans({asked.decimal: ".", ".": asked.decimal})
         row = [cell.translate(turned) for cell in row]
     if not asked.missing:
         return row
-    codes = {number for number in map(_number, asked.missing) if number is not None}
-    return ["" if cell.strip() in asked.missing or _number(cell) in codes else cell for cell in row]
+    codes = {number for number in map(number_of, asked.missing) if number is not None}
+    return ["" if cell.strip() in asked.missing or number_of(cell) in codes else cell for cell in row]
 
 
-def _numbers(cells: list[str]) -> np.ndarray | None:
+def numbers_of(cells: list[str]) -> np.ndarray | None:
     """A column's numbers, NaN where they are missing; ``None`` when it has words."""
     try:
         if not any("_" in cell for cell in cells):
             return np.array([float(cell) for cell in cells])
     except ValueError:
         pass
-    found = [_number(cell) for cell in cells]
+    found = [number_of(cell) for cell in cells]
     return None if None in found else np.array(found, dtype=np.float64)
 
 
-def _number(cell: str) -> float | None:
+def number_of(cell: str) -> float | None:
     """A cell's number, NaN when it is missing, ``None`` when it is a word, as ``1_2`` is.
 
-    >>> _number("1e3"), _number("NA"), _number("1_2")
+    >>> number_of("1e3"), number_of("NA"), number_of("1_2")
     (1000.0, nan, None)
     """
     if cell.strip().lower() in MISSING:
