@@ -199,7 +199,7 @@ def block_forms(rng: np.random.Generator, sizes: list[int], n_forms: int) -> np.
     start = 0
     for size in sizes:
         A = rng.normal(size=(n_forms, size, size))
-        F[:, start : start + size, start : start + size] = A + A.mT
+        F[:, start : start + size, start : start + size] = A + np.swapaxes(A, 1, 2)
         start += size
     return F
 
