@@ -122,6 +122,21 @@ def test_bad_input_is_one_sentence_and_exit_code_2(folder, noumena, arguments, s
     assert not Path("refused").exists()
 
 
+@pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        (["molecule", *(f"m{k % 7}" for k in range(30)), "", *(f"m{k % 7}" for k in range(31, N))], "none in row 30"),
+        ([*(f"m{k % 7}" for k in range(N + 1))], f"Got {N + 1} lines"),
+        (["molecule", *("NA" if k == 4 else f"m{k % 7}" for k in range(N))], "none in row 4"),
+    ],
+)
+def test_labels_are_never_shifted(folder, noumena, lines, sentence):
+    Path("shifted.csv").write_text("\n".join(lines) + "\n\n")
+    code, _, err = noumena("a.npy", "b.csv", "--groups", "shifted.csv")
+    assert code == 2
+    assert sentence in err
+
+
 def test_columns_are_taken_or_left_out_of_every_file(folder, noumena):
     for name, z in (("first", Z), ("second", -Z)):
         np.savetxt(f"{name}.csv", np.c_[np.arange(N), z], delimiter=",", header="id,a,b,c", comments="")

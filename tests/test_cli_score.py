@@ -131,6 +131,14 @@ def test_factors_and_latents_are_columns_of_their_files(folder: Path, noumena: A
     assert one["scores"]["mcc"]["score"] == pytest.approx(1)
 
 
+def test_a_name_goes_before_a_number(folder: Path, noumena: Any) -> None:
+    whole = np.c_[Z[:, 0], np.arange(N) % 3, np.arange(N) % 4]
+    np.savetxt("numbered.csv", whole, delimiter=",", header="1,2,3", comments="")
+    found = json.loads(noumena("numbered.csv", "z.npy", "--discrete", "2", "--metrics", "mcc", "--json")[1])
+    assert "discrete 2; continuous 1, 3" in found["kinds"]
+    assert "A list must have names or numbers" in noumena("numbered.csv", "z.npy", "--discrete", ",")[2]
+
+
 def test_a_folder_with_something_in_it_is_kept(folder: Path, noumena: Any) -> None:
     Path("scores").mkdir()
     Path("scores/mine.txt").write_text("mine")

@@ -219,7 +219,7 @@ def test_a_structure_file_may_have_blank_lines_and_spaces(tmp_path: Path) -> Non
         (b",z1\nx1,\n", "must have a name and 1 entries 0 or 1. Got line 2: x1,."),
         (b",z1\nx1,0\n", "Every latent must touch at least one observation."),
         (b",z1,z1\nx1,1,1\n", "Names of latent variables must differ."),
-        (b"\xff\xfe\xfa,\n", "The structure file must be text."),
+        (b"\xff\xfe\xfa,\n", "The structure file must be text in UTF-8."),
         (b";z1;z2\nx1;1;0\n", "must be parted by commas. Got ';' in the first line."),
         (b"\tz1\nx1\t1\n", "must be parted by commas. Got a tab in the first line."),
         (b"a,b,c\n1,0,1\n0,1,1\n", "must begin with a column of names of observations. Got only 0 and 1 under 'a'."),

@@ -190,3 +190,21 @@ def test_bad_input_is_one_sentence(settings: dict, sentence: str) -> None:
 def test_an_unknown_score_is_asked_for_in_vain(card: Scorecard) -> None:
     with pytest.raises(InputError, match="must be one of mcc"):
         card["fid"]
+
+
+def test_factors_that_never_vary_are_left_out_and_said() -> None:
+    c = np.c_[Z, np.ones(len(Z))]
+    found = score(c, c, metrics=["mcc", "r2"], shuffles=0)
+    assert (
+        found.reading
+        == "On these rows every true latent that varies was found up to order and scale, each by one learned latent."
+    )
+    assert f"Factors that never vary are left out: z{c.shape[1]}" in found.notes
+    assert found["mcc"].score == pytest.approx(1)
+
+
+def test_names_with_an_underscore_are_names() -> None:
+    plates = pd.DataFrame({"plate": ["1_2", "12", "2_1"] * (len(Z) // 3), "b": Z[: len(Z) // 3 * 3, 0]})
+    found = score(plates, plates[["b"]], metrics=["mcc"], shuffles=0)
+    assert found.quantities == ("b",)
+    assert "left out of correlations and R²: plate" in found.notes[0]

@@ -182,3 +182,54 @@ def test_other_files_are_refused_in_a_sentence(tmp_path: Path) -> None:
     np.save(tmp_path / "plain.npy", X)
     (tmp_path / "plain.npy").rename(tmp_path / "plain.npz")
     assert "plain.npz must be an archive of arrays" in refusal(tmp_path / "plain.npz")
+
+
+# ---- text by the rules of tables --------------------------------------------------------------------------------
+
+
+def text(path: Path, *lines: str) -> Path:
+    path.write_text("\n".join(["plate,drug,a,b", *lines, ""]))
+    return path
+
+
+def test_lines_of_other_lengths_are_refused_and_never_shifted(tmp_path: Path) -> None:
+    path = text(tmp_path / "data.csv", "P1,x,1,2,", "P2,y,3,4,")
+    assert refusal(path) == "Every line of data.csv must have 4 cells. Got 5 on line 2."
+
+
+def test_codes_are_stripped_and_touch_no_label(tmp_path: Path) -> None:
+    path = text(tmp_path / "data.csv", "0,None,1, ?", "0,0,0,2", "1,NA,3,4")
+    table = read_annotated(path, WANTED, missing=["?", "0"])
+    assert table.annotations["plate"].tolist() == ["0", "0", "1"]
+    assert table.annotations["drug"].tolist() == ["None", "0", None]
+    assert np.isnan(table.x).tolist() == [[False, True], [True, False], [False, False]]
+    assert "Counted 2 cells as missing: '?', '0'" in table.notes
+
+
+def test_a_column_of_numbers_with_a_few_words_is_not_silently_left_out(tmp_path: Path) -> None:
+    lines = [f"P{k % 3},x,{k},{'oops' if k == 5 else k}" for k in range(30)]
+    assert refusal(text(tmp_path / "data.csv", *lines)) == (
+        "Column 'b' of data.csv must hold numbers only, or words only. Got 1 cells such as 'oops' among numbers; count "
+        "it as missing with --missing, or choose columns with --features."
+    )
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".h5ad", ".npz"])
+def test_codes_are_found_in_single_precision(tmp_path: Path, ending: str, monkeypatch: Any) -> None:
+    coded = np.where(np.arange(36).reshape(12, 3) == 3, -99.9, X).astype(np.float32)
+    monkeypatch.setitem(globals(), "X", coded)
+    table = read_annotated(write(tmp_path / f"data{ending}"), WANTED, missing=["-99.9"], impute="mean")
+    assert table.x[1, 0] == pytest.approx(np.delete(coded[:, 0], 1).mean())
+    assert "Counted 1 cell as missing: '-99.9'" in table.notes
+
+
+def test_infinite_cells_are_told_of_before_missing_ones_are_filled(tmp_path: Path) -> None:
+    path = text(tmp_path / "data.csv", "P1,x,inf,1", "P1,y,,2", "P2,x,3,4")
+    assert "must hold finite numbers. Got 1 infinite cell in columns 'a' (1)" in refusal(path, impute="mean")
+
+
+def test_a_name_that_is_a_column_is_that_column_alone(tmp_path: Path) -> None:
+    data = pd.DataFrame({"plate": PLATE, "drug": DRUG, "x1": X[:, 0], "x10": X[:, 1], "y1": X[:, 2]})
+    data.to_csv(tmp_path / "data.csv", index=False)
+    assert read_annotated(tmp_path / "data.csv", WANTED, features=["x1"]).names == ("x1",)
+    assert read_annotated(tmp_path / "data.csv", WANTED, features=["x"]).names == ("x1", "x10")

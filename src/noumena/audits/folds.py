@@ -73,6 +73,7 @@ def folds_of(rows: int, *, folds: int, groups: Any, held_out: bool, seed: int) -
 
 def labels_of(groups: Any, rows: int) -> Int[np.ndarray, " batch"]:
     """Each row's group as a number, from labels of any kind."""
+    checks.unmasked(groups, "groups")
     held = groups.detach().cpu() if hasattr(groups, "detach") else groups
     array = np.asarray(held)
     array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array

@@ -50,7 +50,7 @@ def given(representations: Any, data: Any = None) -> Given:
 
 def is_array(item: Any) -> bool:
     """Whether something is numbers (numpy, torch, pandas, nested lists) rather than a model."""
-    return hasattr(item, "__array__") or isinstance(item, Tensor | list | tuple)
+    return hasattr(item, "__array__") or hasattr(item, "toarray") or isinstance(item, Tensor | list | tuple)
 
 
 def _named(representations: Any, data: Any) -> tuple[list[tuple[str, Any]], tuple[str, ...]]:

@@ -21,7 +21,8 @@ def score(
     ] = None,
     latents: Annotated[str | None, typer.Option(help="Columns of the learned latents to take, so too.")] = None,
     discrete: Annotated[
-        str | None, typer.Option(help="Discrete factors, by name or number from 0, with commas; all; none.")
+        str | None,
+        typer.Option(help="Discrete factors, by name or number from 0 among those taken, with commas; all; none."),
     ] = None,
     metrics: Annotated[str, typer.Option(help="Names of scores with commas, or all.")] = "all",
     slots: Annotated[str | None, typer.Option(help="Sizes of groups of true latents, with commas.")] = None,
@@ -56,8 +57,8 @@ def score(
     wanted: Any = "all" if metrics == "all" else [name.strip() for name in metrics.split(",") if name.strip()]
     with claimed(out, force=force):
         card = scored(
-            *compared, metrics=wanted, discrete=_listed(discrete), slots=_sizes(slots), shuffles=shuffles,
-            ceiling=ceiling, bootstrap=bootstrap, rows=rows or None, seed=seed,
+            *compared, metrics=wanted, discrete=_listed(discrete, z.names or ()), slots=_sizes(slots),
+            shuffles=shuffles, ceiling=ceiling, bootstrap=bootstrap, rows=rows or None, seed=seed,
             progress=say if sys.stderr.isatty() and not as_json else None,
         )  # fmt: skip
     from noumena.report.scorecards import scorecard_page
@@ -65,12 +66,13 @@ def score(
     present(card, scorecard_page, out, "scores.json", as_json=as_json)
 
 
-def _listed(discrete: str | None) -> Any:
-    """None, True, False, or numbers and names of columns."""
+def _listed(discrete: str | None, names: tuple[str, ...]) -> Any:
+    """None, True, False, or names and numbers of columns; a name goes before a number."""
     if discrete is None or discrete in ("all", "none"):
         return {"all": True, "none": False}.get(discrete or "")
-    names = [name.strip() for name in discrete.split(",") if name.strip()]
-    return [int(name) if name.isdecimal() else name for name in names]
+    from noumena.worlds.columns import listed
+
+    return [int(name) if name not in names and str(name).isdecimal() else name for name in listed(discrete) or ()]
 
 
 def _sizes(slots: str | None) -> tuple[int, ...] | None:

@@ -128,6 +128,7 @@ def design(batch: Any, label: Any, *, rows: int, positive: Any = None, control: 
 
 def coded(values: Any, name: str, rows: int) -> tuple[np.ndarray, tuple[str, ...], np.ndarray]:
     """Codes (rows,) of a column, −1 where it is missing; the names of the codes in order; the missing rows."""
+    checks.unmasked(values, name)
     column = np.asarray(values, dtype=object)
     given = f"shapes {column.shape} and ({rows}, …)"
     checks.require(column.shape == (rows,), f"{name} must be a column with one entry for every row of X.", given)

@@ -74,7 +74,9 @@ def deconfound(
 
 def _features(X: Any) -> tuple[np.ndarray, list[str]]:
     """A finite table of numbers without its constant columns; what was left out, in words."""
-    raw = X.to_numpy() if hasattr(X, "to_numpy") else X
+    checks.unmasked(X, "X")
+    raw: Any = X.to_numpy() if hasattr(X, "to_numpy") else X
+    raw = checks.table(raw, "X") if hasattr(raw, "toarray") else raw  # which says what to do about sparse ones
     raw = raw.detach().cpu().numpy() if hasattr(raw, "detach") else np.asarray(raw)
     if raw.ndim == 2 and raw.dtype.kind == "f":
         bad = np.flatnonzero(~np.isfinite(raw).all(axis=1))
@@ -219,7 +221,7 @@ def _unsplit(rows: list[dict[str, Any]], plan: Plan) -> list[str]:
     if none:
         said.append(
             f"In {len(none)} of {len(rows)} fits the trees could not split at all, which scores 0.5: with at least "
-            f"{plan.boosting['min_data_in_leaf']} rows in a leaf there are too few; boosting= changes that"
+            f"{plan.boosting['min_data_in_leaf']} rows in a leaf and the least gain, none; boosting= changes both"
         )
     bare = sum(row.get("auroc without") is None for row in rows)
     if plan.remove is not None and bare:

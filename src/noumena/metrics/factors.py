@@ -113,6 +113,8 @@ def _numbers(z: Any, min_rows: int) -> tuple[np.ndarray, tuple[int, ...]]:
     coded, named = [], []
     for j, column in enumerate(array.T):
         try:
+            if any(isinstance(entry, str) and "_" in entry for entry in column):  # 1_2 is a name and not twelve
+                raise ValueError("a name")
             coded.append(column.astype(np.float64))
         except (TypeError, ValueError):
             missing = sum(map(_missing, column))

@@ -77,6 +77,8 @@ class Scorecard:
     rows: int
     notes: tuple[str, ...] = ()
     refused: dict[str, str] = field(default_factory=dict)
+    still: tuple[str, ...] = ()
+    """Factors that never vary, where they are left out."""
 
     def __getitem__(self, name: str) -> Record:
         checks.require(name in self.records, f"The score must be one of {', '.join(self.records)}.", repr(name))
@@ -98,7 +100,9 @@ class Scorecard:
         if not self._ladder:
             return "No score was asked for that tells up to what the latents were found."
         if self.up_to is not None:
-            every = "every true latent" if self.quantities == self.factors else "every true latent that is no name"
+            names = len(self.quantities) + len(self.still) < len(self.factors)
+            that = ["is no name"] * names + ["varies"] * bool(self.still)
+            every = f"every true latent{' that ' if that else ''}{' and '.join(that)}"
             return f"On these rows {every} was found up to {_WORDS[self.up_to.group]}."
         most = self._ladder[-1]
         missed = self._missed(most)
@@ -192,6 +196,8 @@ def score(
         notes += (
             f"Factors that are names have no order and are left out of correlations and R²: {', '.join(left_out)}",
         )
+    still = tuple(name for j, name in enumerate(factors.names) if slots is None and j not in factors.varying)
+    notes += (f"Factors that never vary are left out: {checks.few(still)}",) if still else ()
     records, refused = {}, {}
     for name in wanted:
         if progress is not None:
@@ -203,10 +209,10 @@ def score(
                 raise
             refused[name] = str(error)
     checks.require(bool(records), "Some score must be possible.", "; ".join(refused.values()))
-    quantities = tuple(name for j, name in enumerate(factors.names) if j not in factors.nominal)
+    quantities = tuple(factors.names[j] for j in _measured(factors, slots))
     names = (factors.names, quantities, latents or _numbered(z_hat))
     notes += _remarks(records, names[2])
-    return Scorecard(records, str(factors), *names, len(z_hat), notes, refused)
+    return Scorecard(records, str(factors), *names, len(z_hat), notes, refused, still)
 
 
 def _remarks(records: dict[str, Record], latents: tuple[str, ...]) -> tuple[str, ...]:
@@ -246,13 +252,19 @@ def _thinned(
     return factors.at(kept), z_hat[kept], (f"{most} of {len(z_hat)} rows were drawn at random",)
 
 
+def _measured(factors: Factors, slots: Any) -> list[int]:
+    """The factors that are quantities: no names, and varying ones, unless slots count them all."""
+    among = range(len(factors.names)) if slots is not None else factors.varying.tolist()
+    return [j for j in among if j not in factors.nominal]
+
+
 def _asked(factors: Factors, z_hat: np.ndarray, slots: Any, beside: dict[str, Any]) -> dict[str, Callable[[], Record]]:
     """Every score as a call without arguments."""
-    measured = [j for j in range(len(factors.names)) if j not in factors.nominal]
+    measured = _measured(factors, slots)
     z = factors.values[:, measured]
 
     def of_quantities(metric: Callable[..., Record], **extra: Any) -> Record:
-        checks.require(bool(measured), "Some factor must be a quantity.", "names only")
+        checks.require(bool(measured), "Some factor must be a quantity that varies.", "none")
         return metric(z, z_hat, **extra, **beside)
 
     def with_slots(metric: Callable[..., Record], name: str) -> Record:

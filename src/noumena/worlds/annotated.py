@@ -18,12 +18,10 @@ from noumena.checks import InputError
 from noumena.worlds.columns import Asked, Prepared, decoded, filled, refuse_infinite
 from noumena.worlds.readers import decoded_column, open_h5ad
 from noumena.worlds.tables import TEXTS, ending_of
-from noumena.worlds.texts import coded_among, lines_of, number_of, numbers_of, plain
+from noumena.worlds.texts import UNNAMED, coded_among, lines_of, number_of, numbers_of, plain
 
 ENDINGS = (*TEXTS, ".parquet", ".h5ad", ".npz")
 PREFIX = "metadata_"
-UNLABELLED = ("", "na", "nan", "n/a", "null")
-"""Cells of text that are no label."""
 NEARLY = 0.1
 """A column with fewer words than that, of its cells, is taken for one of numbers."""
 _DAMAGE = (
@@ -147,7 +145,7 @@ def _text(path: Path, annotations: tuple[str, ...], asked: Asked) -> Annotated:
 
 def _labels(cells: list[str]) -> np.ndarray:
     """Words as they stand, ``None`` where there is none."""
-    return np.array([None if cell.strip().lower() in UNLABELLED else cell.strip() for cell in cells], dtype=object)
+    return np.array([None if cell.strip().lower() in UNNAMED else cell.strip() for cell in cells], dtype=object)
 
 
 def _require_words(cells: list[str], name: str, file: str) -> None:

@@ -19,6 +19,8 @@ from noumena import checks
 from noumena.worlds.columns import Asked, Table
 
 MISSING = ("", "na", "nan", "n/a", "null", "none")
+UNNAMED = ("", "na", "nan", "n/a", "null")
+"""Cells that are no word either; none may be the name of something."""
 UNPACKED = 2**30
 """Most bytes that a packed file may unpack to."""
 COUNTED = 8
@@ -50,8 +52,9 @@ def read_text(path: Path, asked: Asked) -> Table:
         other = _other(raw[kept[words]].strip(), columns[words], asked)
         raise asked.refusal(int(kept[words]), names, path.name, given, other=other)
     for cells in columns:
-        empty = next((i for i, cell in enumerate(cells) if cell.strip().lower() in MISSING), None)
-        given = f"an empty one on line {rows[empty or 0][0]}"
+        empty = next((i for i, cell in enumerate(cells) if cell.strip().lower() in UNNAMED), None)
+        found = cells[empty or 0].strip()
+        given = f"{repr(found) if found else 'an empty one'} on line {rows[empty or 0][0]}"
         checks.require(empty is None, f"Every cell of {path.name} must be filled.", given)
     return Table(np.array(columns, dtype=object).T, chosen, left_out)
 
