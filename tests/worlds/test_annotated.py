@@ -212,6 +212,9 @@ def test_a_column_of_numbers_with_a_few_words_is_not_silently_left_out(tmp_path:
         "Column 'b' of data.csv must hold numbers only, or words only. Got 1 cells such as 'oops' among numbers; count "
         "it as missing with --missing, or choose columns with --features."
     )
+    assert read_annotated(tmp_path / "data.csv", WANTED, features=["a"]).names == ("a",)
+    assert read_annotated(tmp_path / "data.csv", ("plate", "b")).names == ("a",)
+    assert read_annotated(tmp_path / "data.csv", WANTED, missing=["oops"], impute="drop-rows").x.shape == (29, 2)
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".h5ad", ".npz"])

@@ -15,7 +15,7 @@ import numpy as np
 
 from noumena import checks
 from noumena.checks import InputError
-from noumena.worlds.columns import Asked, Prepared, decoded, filled, refuse_infinite
+from noumena.worlds.columns import Asked, Choice, Prepared, decoded, filled, refuse_infinite
 from noumena.worlds.readers import decoded_column, open_h5ad
 from noumena.worlds.tables import TEXTS, ending_of
 from noumena.worlds.texts import UNNAMED, coded_among, lines_of, number_of, numbers_of, plain
@@ -64,7 +64,8 @@ def read_annotated(
     checks.one_of(ending, f"The ending of {path.name}", ENDINGS)
     must = "--sep and --decimal must come with a .csv or .tsv file."
     checks.require((sep is None and decimal == ".") or ending in TEXTS, must, path.name)
-    asked = Asked(options=True, missing=tuple(code.strip() for code in missing), sep=sep, decimal=decimal)
+    codes = tuple(code.strip() for code in missing)
+    asked = Asked(choice=Choice(features), options=True, missing=codes, sep=sep, decimal=decimal)
     try:
         found = _READERS[ending](path, tuple(annotations), asked)
     except InputError:
@@ -132,7 +133,7 @@ def _text(path: Path, annotations: tuple[str, ...], asked: Asked) -> Annotated:
     rows = [(line, plain(row, asked)) for line, row in written]
     places = [j for j, name in enumerate(header) if name and name not in annotations]
     found = {j: numbers_of([row[j] for _, row in rows]) for j in places}
-    for j in (j for j in places if found[j] is None):
+    for j in (j for j in places if found[j] is None and _is_wanted(header[j], asked)):
         _require_words([row[j] for _, row in rows], header[j], path.name)
     numbers = {header[j]: column for j in places if (column := found[j]) is not None and not _is_metadata(header[j])}
     words = {name: _labels([row[header.index(name)] for _, row in written]) for name in annotations}
@@ -154,6 +155,12 @@ def _require_words(cells: list[str], name: str, file: str) -> None:
     must = f"Column {name!r:.60} of {file} must hold numbers only, or words only."
     given = f"{len(words)} cells such as {words[0]!r:.40} among numbers; count it as missing with --missing"
     checks.require(len(words) > NEARLY * len(cells), must, f"{given}, or choose columns with --features")
+
+
+def _is_wanted(name: str, asked: Asked) -> bool:
+    """Whether a column would be a feature if it held numbers."""
+    starts = asked.choice.columns
+    return not _is_metadata(name) if starts is None else name.startswith(tuple(str(start) for start in starts))
 
 
 def _is_metadata(name: str) -> bool:
