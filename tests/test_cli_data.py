@@ -126,7 +126,7 @@ def test_not_standardising_reaches_the_model_and_the_record(fit, tmp_path):
     ("options", "sentence"),
     [
         (["--impute", "zero"], "--impute must be one of mean, median, drop-rows, drop-columns. Got 'zero'."),
-        (["--columns", ","], "A list of columns must have names or numbers with commas. Got ','."),
+        (["--columns", ","], "A list must have names or numbers with commas. Got ','."),
         (["--columns", "pulse,pulse"], "Columns to take from own.csv must be named once. Got 'pulse' twice."),
         (
             ["--columns", "puls"],

@@ -148,8 +148,7 @@ class Structure:
                 f"Every row of {path} must have a name and {len(header) - 1} entries 0 or 1.",
                 f"line {line}: {' '.join(','.join(row).split())[:60]}",
             )
-        names = [row[0].strip() for row in body]
-        return cls(entries, observed=names, latent=[name.strip() for name in header[1:]])
+        return cls(entries, observed=[row[0].strip() for row in body], latent=[name.strip() for name in header[1:]])
 
     @classmethod
     def from_decoder(
