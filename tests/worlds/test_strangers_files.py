@@ -231,3 +231,18 @@ def test_an_audit_refuses_masked_entries() -> None:
     masked = np.ma.masked_greater(X, np.sort(X, axis=None)[-3])
     with pytest.raises(InputError, match=r"^first must have no masked entries\. Got 2 masked entries\.$"):
         checked("first", masked)
+
+
+def test_a_word_of_two_lines_is_told_of_in_one(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('a\n1\n"xx\n1\n"\n')
+    with pytest.raises(InputError) as caught:
+        read_prepared(tmp_path / "t.csv")
+    assert "\n" not in str(caught.value)
+    assert "must hold numbers only. Got words, such as 'xx\\n1\\n' on line 5" in str(caught.value)
+
+
+def test_a_column_whose_name_has_two_lines_is_left_out_by_its_number(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('"a\nb",c\nword,1\nother,2\n')
+    with pytest.raises(InputError, match=r"^Column 'a\\nb' of t.csv must .*; leave it out with --drop 0\.$"):
+        read_prepared(tmp_path / "t.csv")
+    assert read_prepared(tmp_path / "t.csv", drop=["0"]).names == ("c",)

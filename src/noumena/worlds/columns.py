@@ -127,7 +127,8 @@ def dropping(column: int, names: Names) -> str:
     >>> dropping(0, ("x 1",)), dropping(0, None)
     ("--drop 'x 1'", '--drop 0')
     """
-    name = names[column] if names and names[column] and names.count(names[column]) == 1 else str(column)
+    known = names is not None and names[column].isprintable() and names.count(names[column]) == 1
+    name = names[column] if names and known and names[column] else str(column)
     quoted = '"' + name.replace('"', '""') + '"' if "," in name or '"' in name else name
     return f"--drop {shlex.quote(quoted)}"
 

@@ -72,7 +72,7 @@ def _other(word: str, cells: list[str], asked: Asked) -> str:
     found = [(cell, number_of(cell)) for cell in cells]
     words = {cell for cell, number in found if number is None}
     numbers = any(number is not None and not np.isnan(number) for _, number in found)
-    if len(words) > FEW or not numbers or set(word) & set(",\"'") or len(word) > 20:
+    if len(words) > FEW or not numbers or set(word) & set(",\"'") or len(word) > 20 or not word.isprintable():
         return ""
     return f", or count {word!r} as missing with --missing {shlex.quote(word)}"
 
