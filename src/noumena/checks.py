@@ -290,5 +290,5 @@ def few(names: Sequence[Any] | np.ndarray, most: int = 5) -> str:
     >>> few(["B1", "B2", "B3"], 2)
     'B1, B2 and 1 more'
     """
-    shown = ", ".join(text if (text := str(name)).isprintable() else repr(text) for name in names[:most])
+    shown = ", ".join(str(name) for name in names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown

@@ -99,7 +99,7 @@ def _chosen(found: Annotated, features: Sequence[str] | None, file: str) -> Anno
         kept = np.flatnonzero([name in exact or name.startswith(starts) for name in found.names])
         strange = next((s for s in features if not any(name.startswith(s) for name in found.names)), None)
         must = f"Every name of --features must be, or begin, a numeric column of {file}."
-        given = f"{strange!r:.60} where there are {checks.few(found.names, 8) or 'none'}"
+        given = f"{strange!r:.60} where there are {checks.few(_shown(found.names), 8) or 'none'}"
         checks.require(strange is None, must, given)
     checks.require(kept.size > 0, f"{file} must have numeric columns beside its annotations.", "none")
     names = tuple(found.names[k] for k in kept)
@@ -249,11 +249,15 @@ _READERS: dict[str, Callable[[Path, tuple[str, ...], Asked], Annotated]] = {
 
 def _require_different(columns: Sequence[str], file: str) -> None:
     twice = sorted({name for name in columns if columns.count(name) > 1})
-    checks.require(not twice, f"The columns of {file} must have different names.", f"{checks.few(twice)} twice")
+    checks.require(not twice, f"The columns of {file} must have different names.", f"{checks.few(_shown(twice))} twice")
 
 
 def _require_columns(annotations: Sequence[str], columns: Sequence[str], file: str) -> None:
     for name in annotations:
-        checks.require(
-            name in columns, f"{file} must hold the annotation {name}.", f"{checks.few(columns, 8) or 'none'}"
-        )
+        given = checks.few(_shown(columns), 8) or "none"
+        checks.require(name in columns, f"{file} must hold the annotation {name}.", given)
+
+
+def _shown(names: Sequence[str]) -> list[str]:
+    """Names in one line each."""
+    return [name if name.isprintable() else repr(name) for name in names]
