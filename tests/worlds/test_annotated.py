@@ -236,3 +236,5 @@ def test_a_name_that_is_a_column_is_that_column_alone(tmp_path: Path) -> None:
     data.to_csv(tmp_path / "data.csv", index=False)
     assert read_annotated(tmp_path / "data.csv", WANTED, features=["x1"]).names == ("x1",)
     assert read_annotated(tmp_path / "data.csv", WANTED, features=["x"]).names == ("x1", "x10")
+    data.assign(x10=[*X[1:, 1].astype(str), "oops"]).to_csv(tmp_path / "data.csv", index=False)
+    assert read_annotated(tmp_path / "data.csv", WANTED, features=["x1"]).names == ("x1",)

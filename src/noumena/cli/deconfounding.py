@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from noumena.checks import count
 from noumena.cli.folders import claimed, write_json
 from noumena.cli.verbs import Decimal, Force, Impute, Json, Missing, Seed, Sep
+
+if TYPE_CHECKING:
+    from noumena.deconfounding import Deconfounding
 
 DATA = "A .csv or .tsv (or .gz of these), .parquet, .h5ad or .npz file with annotation columns."
 
@@ -50,12 +53,8 @@ def deconfound(
     from noumena.worlds.annotated import read_annotated
     from noumena.worlds.columns import listed, require_finite
 
-    chosen = None if features is None else [name.strip() for name in features.split(",") if name.strip()]
-    codes = [str(code) for code in listed(missing) or ()]
-    table = read_annotated(
-        data, (batch, label), features=chosen, impute=impute, missing=codes, sep=sep, decimal=decimal or "."
-    )
-
+    chosen: Any = {"features": listed(features), "missing": listed(missing) or ()}
+    table = read_annotated(data, (batch, label), **chosen, impute=impute, sep=sep, decimal=decimal or ".")
     require_finite(table.x, table.names, data.name)
     import pandas as pd
 
@@ -68,16 +67,21 @@ def deconfound(
             folds=folds, rotations=rotations, n_components=components, remove_batch=remove_batch, centre=centre,
             boosting={"min_data_in_leaf": count(leaf, "--leaf")}, random_state=seed, jobs=jobs,
         )  # fmt: skip
-    content = {"data": list(table.notes), **found.to_dict()}
+    _tell(found, table.notes, data.name, out, as_json=as_json)
+
+
+def _tell(found: Deconfounding, notes: tuple[str, ...], file: str, out: Path | None, *, as_json: bool) -> None:
+    """Write the result and its page, where there is a folder for them, and say what they say."""
+    content = {"data": list(notes), **found.to_dict()}
     if out is not None:
         from noumena.report import write
         from noumena.report.deconfounding import deconfounding_page
 
         write_json(content, out / "deconfounding.json")
-        write(deconfounding_page(found, data.name, table.notes), out / "report.html")
+        write(deconfounding_page(found, file, notes), out / "report.html")
     if as_json:
         print(json.dumps(content, ensure_ascii=False, allow_nan=False))
         return
-    print("\n".join([str(found), *(f"{note}." for note in table.notes)]))
+    print("\n".join([str(found), *(f"{note}." for note in notes)]))
     if out is not None:
         print(f"\nThe result and its page are in {out}")

@@ -223,6 +223,7 @@ def _teller(one: Study) -> Any:
     last = [0.0]
 
     def tell(progress: Progress) -> None:
+        """One line now and then, and the last."""
         now = time.monotonic()
         if now - last[0] < (1.0 if sys.stderr.isatty() else EVERY) and progress.done < progress.all:
             return

@@ -100,7 +100,7 @@ def _careful(called: Any, z: Tensor, *, ours: bool) -> Map:
     with torch.no_grad():
         try:
             flat = called(z).ndim == 2
-        except Exception:
+        except Exception:  # whatever a stranger's decoder raises is told when it is called in earnest
             return Guest(called)
     return called if flat else nn.Sequential(called, nn.Flatten())
 
@@ -162,7 +162,7 @@ def _deepcopy(value: Any, memo: dict[int, Any]) -> Any:
     try:
         with torch.no_grad():
             return deepcopy(value, dict(memo))
-    except Exception:
+    except Exception:  # what cannot be copied raises whatever its class wants to
         return None
 
 

@@ -70,6 +70,7 @@ def rotation(a: int, b: int, normal: Sequence[Scalar], angle: Callable[[Tensor],
         return _put(z, [a, b], turned(pair, angle(z)))
 
     def inverse(z_hat: Tensor) -> Tensor:
+        """The latents of these competing ones, with their derivatives."""
         pair = turned(z_hat[:, [a, b]], -angle(z_hat))
         return _put(z_hat, [a, b], torch.stack([normal[0].root(pair[:, 0]), normal[1].root(pair[:, 1])], dim=1))
 

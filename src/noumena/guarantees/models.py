@@ -228,6 +228,7 @@ def available(model: Model) -> Callable[[Competitor], bool]:
         return frozenset(rows[_one_sign(_slopes_along(model, t))[rows]][:most].tolist())
 
     def test(competitor: Competitor) -> bool:
+        """Whether a competitor is a model of these data."""
         if competitor.kind in ("shear", "rotation"):
             return True
         t, i = competitor.latent, competitor.rows[0]

@@ -154,6 +154,7 @@ def _joining(module: Any, part: _Part) -> Callable[[], None]:
     parts.append(part)
 
     def undo() -> None:
+        """The step without this part, and as it was where it was the last."""
         parts.remove(part)
         step = module.__dict__.get("training_step")
         if parts or getattr(step, "_self", None) is not step:  # others have a part, or have wrapped it themselves
@@ -171,6 +172,7 @@ def _wrap(module: Any, parts: list[_Part]) -> None:
 
     @wraps(plain)
     def training_step(*args: Any, **named: Any) -> Any:
+        """The module's own step, and what every part adds to its loss."""
         with ExitStack() as ears:
             heard = [ears.enter_context(part.callback._listening(module)) for part in parts]
             found = plain(*args, **named)

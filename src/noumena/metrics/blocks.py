@@ -108,6 +108,7 @@ def block_r2(
     shuffles = affordable(shuffles, work(z, z_hat, regressor))
 
     def measure(a: np.ndarray, b: np.ndarray, learned: Sizes | None = learned) -> BlockRegression:
+        """The score of latents in the place of the learned ones."""
         rows = split(len(a), held_out, seed, "rows of block r2")
         drawn = shuffles if b is z_hat else 0  # chance is that of all rows, not of their halves
         settings = {"regressor": regressor, "shuffles": drawn, "seed": seed}

@@ -283,6 +283,7 @@ def sap(
     forgives = Ambiguity("signed permutation" if by_units else "permutation+scaling")
 
     def measure(z: np.ndarray, z_hat: np.ndarray) -> SeparatedAttributePredictability:
+        """The score of latents in the place of the learned ones."""
         here, held = replace(truth, values=z), max(2, round(HELD_OUT * len(z)))
         everyone = np.arange(len(z))
         fit, judge = (everyone[held:], everyone[:held]) if held_out else (everyone, everyone)

@@ -93,6 +93,7 @@ def r2(
     shuffles = affordable(shuffles, work(z, z_hat, regressor))
 
     def measure(a: np.ndarray, b: np.ndarray) -> Regression:
+        """The score of latents in the place of the learned ones."""
         drawn = shuffles if b is z_hat else 0  # chance is that of all rows, not of their halves
         source, target = (b, a) if direction == "learned to true" else (a, b)
         rows = split(len(a), held_out, seed, "rows of r2")

@@ -68,6 +68,7 @@ def _looked_at(decoder: Callable[[Tensor], Any]) -> Map:
     """The decoder, whose answers are looked at."""
 
     def looked_at(z: Tensor) -> Tensor:
+        """What the decoder gives, or one sentence on why it gives nothing."""
         try:
             x = decoder(z)
         except RuntimeError as error:

@@ -92,6 +92,7 @@ class _Panel:
     tall: float
 
     def frame(self, heading: str, axes: Sequence[str], *, middle: bool = False) -> str:
+        """The box with its heading and the names of its axes."""
         box = {"x": self.left, "y": self.top, "width": self.wide, "height": self.tall, "rx": 3}
         place = {"x": self.left + self.wide / 2, "text_anchor": "middle"} if middle else {"x": self.left}
         bold = {"size": 13, "fill": svg.INK, "font_weight": "600"}
@@ -204,6 +205,7 @@ class _Lane:
         return element("path", d=shape, fill=color), svg.shorten(self.name, 24)
 
     def draw(self, gap: np.ndarray, score: np.ndarray, scales: tuple[Scale, Scale], y_label: str) -> str:
+        """The points of one series beside those of the others."""
         x, y = scales
         room = 0.84 / self.of
         middle = room * (self.index - (self.of - 1) / 2)

@@ -161,10 +161,10 @@ class _Node:
     def told(self) -> str:
         observations = _acting(self.structure, self.atom)
         closure = svg.listed(self.structure.closure(min(self.atom.indices)).names)
-        verdict = f"; {self.kind}" if self.kind else ""
-        return f"{svg.listed(self.atom.names)}: {observations}; closure {closure}{verdict}"
+        return f"{svg.listed(self.atom.names)}: {observations}; closure {closure}" + f"; {self.kind}" * bool(self.kind)
 
     def draw(self, x: float, y: float, *, upright: bool) -> str:
+        """The atom's names in a box, with the sign of its verdict."""
         box = {"x": -self.long / 2, "y": -_THICK / 2, "width": self.long, "height": _THICK, "rx": _THICK / 2}
         color = VERDICTS.get(self.kind or "", svg.ACCENT)
         drawn = element("rect", **box, fill=svg.PAPER, stroke=color, stroke_width=1.4)
@@ -199,6 +199,7 @@ class _Drawing:
         self.y = self.height - 12 - self.tall / 2 - self.level * (self.tall + _RISE)
 
     def draw(self) -> str:
+        """All nodes, each with the lines that lead up from it."""
         edges = [""] * len(self.nodes)
         for route in self.routes:
             edges[route[0]] += self._edge(route)

@@ -20,6 +20,7 @@ GRACE = 10.0
 LOOK = 0.05
 """Seconds between two looks, at first; later every half second."""
 WAKE = 0.02
+"""Seconds after which a wait for the watching thread looks up."""
 DIED = 77
 """Exit code of a process that ended itself."""
 PAGE = os.sysconf("SC_PAGE_SIZE")

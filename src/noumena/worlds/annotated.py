@@ -94,9 +94,7 @@ def _chosen(found: Annotated, features: Sequence[str] | None, file: str) -> Anno
     if features is None:
         kept = np.arange(len(found.names))
     else:
-        exact = set(features) & set(found.names)
-        starts = tuple(start for start in features if start not in exact)
-        kept = np.flatnonzero([name in exact or name.startswith(starts) for name in found.names])
+        kept = np.flatnonzero([_is_named(name, features, found.names) for name in found.names])
         strange = next((s for s in features if not any(name.startswith(s) for name in found.names)), None)
         must = f"Every name of --features must be, or begin, a numeric column of {file}."
         given = f"{strange!r:.60} where there are {checks.few(_shown(found.names), 8) or 'none'}"
@@ -112,6 +110,11 @@ def _chosen(found: Annotated, features: Sequence[str] | None, file: str) -> Anno
                 f"Columns of a few whole numbers are taken as features: {checks.few(whole)}; --features chooses"
             )
     return Annotated(x, names, found.annotations, tuple(notes))
+
+
+def _is_named(name: str, features: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether features name a column, or begin its name without being the name of another."""
+    return name in features or any(name.startswith(start) for start in features if start not in names)
 
 
 def _looks_coded(column: np.ndarray) -> bool:
@@ -133,7 +136,7 @@ def _text(path: Path, annotations: tuple[str, ...], asked: Asked) -> Annotated:
     rows = [(line, plain(row, asked)) for line, row in written]
     places = [j for j, name in enumerate(header) if name and name not in annotations]
     found = {j: numbers_of([row[j] for _, row in rows]) for j in places}
-    for j in (j for j in places if found[j] is None and _is_wanted(header[j], asked)):
+    for j in (j for j in places if found[j] is None and _is_wanted(header[j], asked, header)):
         _require_words([row[j] for _, row in rows], header[j], path.name)
     numbers = {header[j]: column for j in places if (column := found[j]) is not None and not _is_metadata(header[j])}
     words = {name: _labels([row[header.index(name)] for _, row in written]) for name in annotations}
@@ -157,10 +160,10 @@ def _require_words(cells: list[str], name: str, file: str) -> None:
     checks.require(len(words) > NEARLY * len(cells), must, f"{given}, or choose columns with --features")
 
 
-def _is_wanted(name: str, asked: Asked) -> bool:
+def _is_wanted(name: str, asked: Asked, names: Sequence[str]) -> bool:
     """Whether a column would be a feature if it held numbers."""
-    starts = asked.choice.columns
-    return not _is_metadata(name) if starts is None else name.startswith(tuple(str(start) for start in starts))
+    features = asked.choice.columns
+    return not _is_metadata(name) if features is None else _is_named(name, [str(f) for f in features], names)
 
 
 def _is_metadata(name: str) -> bool:
