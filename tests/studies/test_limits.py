@@ -107,6 +107,18 @@ def test_an_interruption_never_arrives_after_the_block(watchful):
     assert finished > 0
 
 
+def possessive() -> None:
+    try:
+        busy(5)
+    except Exception as error:
+        raise TypeError("taken for something else") from error
+
+
+def test_code_that_takes_every_exception_for_its_own_does_not_take_the_interruption(watchful):
+    with pytest.raises(LimitError), watched(Limits(seconds=0.05)):
+        possessive()
+
+
 TRACED = """
     import sys, threading, time
     from noumena.studies import limits

@@ -25,7 +25,7 @@ def leased(devices: tuple[str, ...], run: int) -> str:
     asked = run, devices
     if _LEASE.get("asked") != asked:  # workers outlive a run
         if "lock" in _LEASE:
-            _LEASE["lock"].close()
+            os.close(_LEASE["lock"])
         folder = Path(tempfile.gettempdir(), f"noumena-devices-{os.getuid()}")
         folder.mkdir(mode=0o700, exist_ok=True)
         turn, lock = 0, None
@@ -36,12 +36,12 @@ def leased(devices: tuple[str, ...], run: int) -> str:
     return _LEASE["device"]
 
 
-def _locked(slot: Path) -> Any:
-    """The open lock of a slot; nothing where another process has it."""
-    lock = slot.open("a")
+def _locked(slot: Path) -> int | None:
+    """The open lock of a slot, which the end of the process gives back; nothing where another process has it."""
+    lock = os.open(slot, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        lock.close()
+        os.close(lock)
         return None
     return lock

@@ -39,7 +39,7 @@ from joblib import Parallel, delayed, parallel_config
 
 from noumena import checks, threads
 from noumena.studies.devices import leased
-from noumena.studies.limits import Limits, watched
+from noumena.studies.limits import LimitError, Limits, watched
 from noumena.studies.rows import ERROR, Row
 from noumena.studies.store import Record
 
@@ -133,7 +133,7 @@ def perform(task: Task, conditions: Conditions) -> list[Record]:
             with threads.for_work(0), _noted(task, conditions), watched(conditions.limits, may_exit=guest) as usage:
                 computed = _computed(task, conditions)
             found = [_rows(*both) for both in zip(task.parameters, computed, strict=True)]
-        except Exception as error:  # whatever goes wrong in one cell must not stop the others
+        except (Exception, LimitError) as error:  # whatever goes wrong in one cell must not stop the others
             found = _failed(task, f"{type(error).__name__}: {error}")
     if stopped:  # a fit takes Ctrl-C as the wish to end early: what came of it is no result
         raise KeyboardInterrupt

@@ -26,8 +26,12 @@ DIED = 77
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class LimitError(Exception):
-    """A cell was stopped: it ran too long or held too much memory."""
+class LimitError(BaseException):
+    """A cell was stopped: it ran too long or held too much memory.
+
+    No ``Exception``: it may arrive in any line, and code that takes every exception for its own (a type checker's, a
+    try of a stranger's class) would swallow it or call it something else.
+    """
 
 
 @dataclass
