@@ -38,6 +38,8 @@ def folder(tmp_path, monkeypatch):
     np.save("groups.npy", np.arange(N) % 3)
     (tmp_path / "few.csv").write_text("molecule\n" + "\n".join(f"m{k % 7}" for k in range(N - 2)))
     (tmp_path / "index.csv").write_text(",a\n" + "\n".join(f"{k},{k % 7}.5" for k in range(N)))
+    (tmp_path / "words.csv").write_text("cell,a\n" + "\n".join(f"c{k},{k % 7}.5" for k in range(N)))
+    (tmp_path / "code.csv").write_text("a,b\n?,1.5\n" + "\n".join(f"{k},{k % 7}.5" for k in range(N - 1)))
     (tmp_path / "one.csv").write_text("\n".join(["m"] * N))
     (tmp_path / "two.csv").write_text("\n".join(["m,n"] * N))
     (tmp_path / "hole.csv").write_text("\n".join(['"m"', '""'] * (N // 2)))
@@ -106,7 +108,21 @@ def test_files_of_one_name_are_told_apart_by_their_folders(folder, noumena):
             ["a.npy", "b.csv", "--groups", "few.csv"],
             "few.csv must have a label for each of 300 rows, and may have a header. Got 299 lines",
         ),
-        (["a.npy", "index.csv"], "Every column of index.csv must have a name. Got none for column 0, an index perhaps"),
+        (
+            ["a.npy", "index.csv"],
+            "Every column of index.csv must have a name. Got none for column 0, an index perhaps; leave it out with "
+            "--drop 0.",
+        ),
+        (
+            ["a.npy", "words.csv"],
+            "Column 'cell' of words.csv must hold numbers only. Got words, such as 'c0' on line 2; leave it out with "
+            "--drop cell.",
+        ),
+        (["a.npy", "code.csv"], "Got words, such as '?' on line 2; leave it out with --drop a."),
+        (
+            ["a.npy", "b.csv", "--key", "z"],
+            "--key must come with a file that may hold several arrays. Got a.npy, b.csv.",
+        ),
         (["short.npy", "short.npy", "a.npy"], "different files"),
         (["a.npy", "b.csv", "--input", "short.npy"], "input must have the 300 rows of the representations. Got 299"),
         (["a.npy", "b.csv", "--folds", "1"], "folds must be a whole number of at least 2"),

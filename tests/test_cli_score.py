@@ -98,7 +98,15 @@ def test_slots_rows_bootstrap_and_no_ceiling_are_passed_on(folder: Path, noumena
         (("z.npy", "short.npy"), "share their batch axis"),
         (("z.npy", "nan.npy"), "must be finite"),
         (("z.npy", "missing.npy"), "must exist"),
-        (("z.npy", "factors.csv"), "numbers only"),
+        (
+            ("z.npy", "factors.csv"),
+            "Column 'shape' of factors.csv must hold numbers only. Got words, such as 'cube' on line 2; take others "
+            "with --latents.",
+        ),
+        (
+            ("z.npy", "factors.csv", "--latents", "size", "--key", "z"),
+            "--key must come with a file that may hold several arrays. Got z.npy, factors.csv.",
+        ),
         (
             ("z.npy", "z.npy", "--factors", "9"),
             "Columns to take from z.npy must be names, or numbers from 0 to 1. Got '9'",

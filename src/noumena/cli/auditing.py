@@ -24,7 +24,7 @@ def audit(
     in_sample: Annotated[bool, typer.Option("--in-sample", help="Measure on the fitted rows, as published.")] = False,
     folds: Annotated[int, typer.Option(help="Parts of the rows, each held out once.")] = 5,
     ica: Annotated[bool, typer.Option("--ica/--no-ica", help="Ask for ICA's axes too: most of the time.")] = True,
-    key: Annotated[str | None, typer.Option(help="Which array of .npz files.")] = None,
+    key: Annotated[str | None, typer.Option(help="Which array of files that hold several.")] = None,
     columns: Columns = None,
     drop: Drop = None,
     seed: Seed = 0,
@@ -43,9 +43,10 @@ def audit(
     from noumena.audits import audit as audited
     from noumena.audits.labels import read_labels
     from noumena.worlds.columns import listed
-    from noumena.worlds.tables import read_table
+    from noumena.worlds.tables import read_table, require_key
 
-    wanted: Any = {"key": key, "columns": listed(columns), "drop": listed(drop) or ()}
+    require_key(key, *representations, *([] if input is None else [input]))
+    wanted: Any = {"key": key, "columns": listed(columns), "drop": listed(drop) or (), "chooser": "--drop"}
 
     stems = [path.stem for path in representations]
     names = stems if len(set(stems)) == len(stems) else [f"{path}" for path in representations]

@@ -32,7 +32,7 @@ def score(
     bootstrap: Annotated[int, typer.Option(help="Halves of the rows for uncertainties; 0 for none.")] = 0,
     ceiling: Annotated[bool, typer.Option("--ceiling/--no-ceiling", help="Also score the truth itself.")] = True,
     rows: Annotated[int, typer.Option(help="Most rows to look at; 0 for all.")] = 10_000,
-    key: Annotated[str | None, typer.Option(help="Which array of .npz files.")] = None,
+    key: Annotated[str | None, typer.Option(help="Which array of files that hold several.")] = None,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the numbers and their page.")] = None,
     force: Force = False,
@@ -45,10 +45,11 @@ def score(
     count(seed, "--seed", minimum=0)
     count(rows, "--rows", minimum=0)
     from noumena.worlds.columns import listed
-    from noumena.worlds.tables import read_table
+    from noumena.worlds.tables import read_table, require_key
 
-    z = read_table(true, key=key, columns=listed(factors), words=True)
-    z_hat = read_table(learned, key=key, columns=listed(latents))
+    require_key(key, true, learned)
+    z = read_table(true, key=key, columns=listed(factors), words=True, chooser="--factors")
+    z_hat = read_table(learned, key=key, columns=listed(latents), chooser="--latents")
     import pandas as pd
 
     from noumena.metrics import score as scored

@@ -65,7 +65,7 @@ def read_annotated(
     must = "--sep and --decimal must come with a .csv or .tsv file."
     checks.require((sep is None and decimal == ".") or ending in TEXTS, must, path.name)
     codes = tuple(code.strip() for code in missing)
-    asked = Asked(choice=Choice(features), options=True, missing=codes, sep=sep, decimal=decimal)
+    asked = Asked(choice=Choice(features), options=True, missing=codes, sep=sep, decimal=decimal, chooser="--drop")
     try:
         found = _READERS[ending](path, tuple(annotations), asked)
     except InputError:

@@ -71,9 +71,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is wanted of a file: an array of several, columns, whether words and a memory map are welcome, and whether
-    whoever asks has options, to leave out columns that are refused and for what follows: cells that stand for missing
-    ones, whether text has a header, and the signs between its cells and in its numbers."""
+    """What is wanted of a file: an array of several, columns, whether words and a memory map are welcome, whether
+    whoever asks has options for what follows: cells that stand for missing ones, whether text has a header, and the
+    signs between its cells and in its numbers; and the option that chooses columns, ``--drop`` or one that takes them.
+    """
 
     key: str | None = None
     choice: Choice = field(default_factory=Choice)
@@ -84,6 +85,7 @@ class Asked:
     header: bool | None = None
     sep: str | None = None
     decimal: str = "."
+    chooser: str | None = None
 
     def taken(self, names: Names, width: int, file: str) -> tuple[np.ndarray, Names, tuple[str, ...]]:
         """Numbers and names of the chosen columns, and what the others are called."""
@@ -94,7 +96,8 @@ class Asked:
 
     def refusal(self, column: int, names: Names, file: str, found: str, *, other: str = "") -> InputError:
         """The sentence on a column that is not of numbers, and how to leave it out, or what else to do."""
-        remedy = f"; leave it out with {dropping(column, names)}{other}" if self.options else ""
+        remedies = {None: "", "--drop": f"; leave it out with {dropping(column, names)}{other}"}
+        remedy = remedies.get(self.chooser, f"; take others with {self.chooser}")
         return InputError(f"Column {label_of(column, names)} of {file} must hold numbers only. Got {found}{remedy}.")
 
 

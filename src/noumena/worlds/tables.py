@@ -36,6 +36,7 @@ def read_table(
     drop: Sequence[str | int] = (),
     words: bool = False,
     mmap: bool = False,
+    chooser: str | None = None,
 ) -> Table:
     """Read a file of finite numbers; ``key`` chooses the array of a file that holds several.
 
@@ -43,11 +44,12 @@ def read_table(
     columns of a text, a ``.parquet`` file or an array may hold words, and are then kept as they are. With ``mmap`` a
     ``.npy`` file stays on disk and comes as a memory map; ``.h5`` and ``.zarr`` files are always read in stretches of
     rows, so that only the chosen columns are ever held. Of an ``.h5ad`` file the key is ``X``, a layer or a part of
-    ``obsm``; an attribute ``columns`` names the columns of ``.h5`` and ``.zarr`` arrays.
+    ``obsm``; an attribute ``columns`` names the columns of ``.h5`` and ``.zarr`` arrays. ``chooser`` is the option of a
+    command that leaves columns out, ``--drop``, or takes them; sentences on columns that are refused then name it.
     """
     file = Path(path).name
-    table = _read(Path(path), Asked(key, Choice(columns, drop), words, mmap))
-    require_names(table.names, file, droppable=False)
+    table = _read(Path(path), Asked(key, Choice(columns, drop), words, mmap, chooser=chooser))
+    require_names(table.names, file, droppable=chooser == "--drop")
     if words and table.x.dtype.kind in "OUS":
         return table
     if not isinstance(table.x, np.memmap):
@@ -78,20 +80,26 @@ def read_prepared(
     stays on disk.
     """
     file, ending = Path(path).name, ending_of(Path(path))
-    must = "--key must come with a file that may hold several arrays."
-    checks.require(key is None or ending not in SINGLE, must, file)
+    require_key(key, Path(path))
     of_text = header is not None or sep is not None or decimal != "."
     must = "--header, --sep and --decimal must come with a .csv or .tsv file."
     checks.require(not of_text or ending in TEXTS, must, file)
     codes = tuple(code.strip() for code in missing)
     mapped = _large(Path(path)) and not codes
-    asked = Asked(key, Choice(columns, drop), False, mapped, True, codes, header, sep, decimal)
+    asked = Asked(key, Choice(columns, drop), False, mapped, True, codes, header, sep, decimal, "--drop")
     table = _read(Path(path), asked)
     floats = table.x.dtype in (np.float32, np.float64) and table.x.size > 0
     numbers, coded = decoded(table.x if floats else _checked(np.asarray(table.x), file, 2), codes)
     found = prepare(numbers, table.names, file=file, impute=impute, drop_constant=drop_constant)
     said = _said(table, ending in TEXTS and header is None, codes, table.coded + coded)
     return Prepared(_checked(found.x, file, 2), found.names, said + found.done)
+
+
+def require_key(key: str | None, *paths: Path) -> None:
+    """Refuse a key that chooses nothing, since each of the files holds one table."""
+    several = any(ending_of(path) not in SINGLE for path in paths)
+    must = "--key must come with a file that may hold several arrays."
+    checks.require(key is None or several, must, checks.few([path.name for path in paths]))
 
 
 def _said(table: Table, guessed: bool, codes: tuple[str, ...], coded: int) -> tuple[str, ...]:

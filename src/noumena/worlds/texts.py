@@ -67,6 +67,8 @@ def coded_among(rows: Rows, written: Rows, kept: np.ndarray) -> int:
 
 def _other(word: str, cells: list[str], asked: Asked) -> str:
     """What else to do about a word in a column: a decimal comma, or a few words among numbers for missing cells."""
+    if not asked.options:
+        return ""
     if asked.decimal == "." and re.fullmatch(r"[+-]?\d*,\d+", word):
         return ", or read its commas as decimal points with --decimal ','"
     found = [(cell, number_of(cell)) for cell in cells]
