@@ -112,6 +112,12 @@ def test_codes_for_missing_numbers_are_treated_as_asked_for(tmp_path: Path, endi
     np.testing.assert_allclose(narrower.x, X[:, 1:])
 
 
+def test_a_column_without_numbers_is_refused_by_the_option_that_takes_columns(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setitem(globals(), "X", np.where(np.arange(3) == 1, np.nan, X))
+    empty = f"Got none in column {NAMES[1]!r}; take others with --features."
+    assert refusal(write(tmp_path / "data.csv"), impute="mean").endswith(empty)
+
+
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".csv.gz", ".tsv.gz"])
 def test_text_may_be_packed_and_parted_by_tabs(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"data{ending}"

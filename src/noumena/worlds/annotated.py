@@ -65,7 +65,7 @@ def read_annotated(
     must = "--sep and --decimal must come with a .csv or .tsv file."
     checks.require((sep is None and decimal == ".") or ending in TEXTS, must, path.name)
     codes = tuple(code.strip() for code in missing)
-    asked = Asked(choice=Choice(features), options=True, missing=codes, sep=sep, decimal=decimal, chooser="--drop")
+    asked = Asked(choice=Choice(features), options=True, missing=codes, sep=sep, decimal=decimal)
     try:
         found = _READERS[ending](path, tuple(annotations), asked)
     except InputError:
@@ -85,7 +85,7 @@ def _whole(table: Annotated, file: str, impute: str | None) -> Annotated:
         return table
     refuse_infinite(table.x, table.names, file)
     rows = ~np.isnan(table.x).any(axis=1) if impute == "drop-rows" else np.full(len(table.x), True)
-    done = filled(Prepared(table.x, table.names, ()), file, impute)
+    done = filled(Prepared(table.x, table.names, ()), file, impute, chooser="--features")
     annotations = {name: column[rows] for name, column in table.annotations.items()}
     return Annotated(done.x, done.names or (), annotations, (*table.notes, *(note.rstrip(".") for note in done.done)))
 

@@ -96,8 +96,7 @@ class Asked:
 
     def refusal(self, column: int, names: Names, file: str, found: str, *, other: str = "") -> InputError:
         """The sentence on a column that is not of numbers, and how to leave it out, or what else to do."""
-        remedies = {None: "", "--drop": f"; leave it out with {dropping(column, names)}{other}"}
-        remedy = remedies.get(self.chooser, f"; take others with {self.chooser}")
+        remedy = "" if self.chooser is None else f"; {_way_out(self.chooser, column, names)}{other}"
         return InputError(f"Column {label_of(column, names)} of {file} must hold numbers only. Got {found}{remedy}.")
 
 
@@ -124,16 +123,18 @@ def label_of(column: int, names: Names) -> str:
     return f"{names[column]!r:.60}" if names and names[column] else str(column)
 
 
-def dropping(column: int, names: Names) -> str:
-    """The option that leaves a column out, as it is typed in a shell.
+def _way_out(chooser: str, column: int, names: Names) -> str:
+    """What to do about a column that is refused, as it is typed in a shell.
 
-    >>> dropping(0, ("x 1",)), dropping(0, None)
-    ("--drop 'x 1'", '--drop 0')
+    >>> _way_out("--drop", 0, ("x 1",)), _way_out("--drop", 0, None)
+    ("leave it out with --drop 'x 1'", 'leave it out with --drop 0')
     """
+    if chooser != "--drop":
+        return f"take others with {chooser}"
     known = names is not None and names[column].isprintable() and names.count(names[column]) == 1
     name = names[column] if names and known and names[column] else str(column)
     quoted = '"' + name.replace('"', '""') + '"' if "," in name or '"' in name else name
-    return f"--drop {shlex.quote(quoted)}"
+    return f"leave it out with --drop {shlex.quote(quoted)}"
 
 
 def _place(label: str | int, names: Names, width: int, which: str) -> int:
@@ -257,8 +258,9 @@ def _cells(number: int, kind: str) -> str:
     return f"{number} {kind} cell{'' if number == 1 else 's'}"
 
 
-def filled(table: Prepared, file: str, impute: str | None) -> Prepared:
-    """The table without missing cells, as ``impute`` says, or refused with how many there are and where."""
+def filled(table: Prepared, file: str, impute: str | None, *, chooser: str = "--drop") -> Prepared:
+    """The table without missing cells, as ``impute`` says, or refused with how many there are and where; ``chooser`` is
+    the option by which columns are left out or taken."""
     x, names, missing = table.x, table.names, _holes(table.x)[0]
     if impute is not None:
         checks.one_of(impute, "--impute", IMPUTE)
@@ -285,18 +287,18 @@ def filled(table: Prepared, file: str, impute: str | None) -> Prepared:
         checks.require(bool(kept.any()), must, f"missing cells in all {len(x)}, in columns {where}")
         said = f"Left out {int((~kept).sum())} of {len(x)} rows for {_cells(total, 'missing')}: {where}."
         return Prepared(x[kept], names, (said,))
-    return _stood_in(table, missing, file, impute)
+    return _stood_in(table, missing, file, impute, chooser)
 
 
-def _stood_in(table: Prepared, missing: np.ndarray, file: str, impute: str) -> Prepared:
+def _stood_in(table: Prepared, missing: np.ndarray, file: str, impute: str, chooser: str) -> Prepared:
     """Missing cells replaced by the mean or the median of what their column has."""
     x, names = np.array(table.x), table.names
     empty = np.flatnonzero(missing == len(x))
     if empty.size:
-        option = dropping(int(empty[0]), names)
+        column = int(empty[0])
         raise InputError(
             f"Every column of {file} must hold some numbers for --impute {impute}. Got none in column "
-            f"{label_of(int(empty[0]), names)}; leave it out with {option}."
+            f"{label_of(column, names)}; {_way_out(chooser, column, names)}."
         )
     for j in np.flatnonzero(missing):
         hole = np.isnan(x[:, j])
