@@ -100,7 +100,7 @@ def test_small_classes_and_few_rows_use_the_neighbours_there_are() -> None:
     assert mutual_information(latent, source, neighbours=10) == pytest.approx(1 / 2 + 1 / 3)
     assert mutual_information(np.array([0.0, 1]), np.array([5, 5])) == 0
     line = np.array([0.0, 1, 2])
-    within = np.array([2, 1, 2])  # closer than the second neighbour
+    within = np.array([2, 2, 2])  # closer than the second neighbour; the one in the middle has both on its rim
     expected = digamma(3) + digamma(2) - 2 * np.mean(digamma(within))
     assert mutual_information(line, line, discrete=False) == pytest.approx(expected)
 

@@ -29,18 +29,20 @@ def mixed_factors(n: int) -> tuple[np.ndarray, tuple[bool, ...]]:
 
 
 def slow_numbers(x: np.ndarray, y: np.ndarray, k: int) -> float:
-    """Kraskov's first estimator row by row, on columns of variance 1; rows closer than the k-th neighbour count."""
+    """Kraskov's first estimator row by row, on columns of variance 1; rows as far as the k-th neighbour count, but for
+    one of them where that is the only one."""
     x, y = x / x.std(), y / y.std()
     terms = []
     for i in range(len(x)):
         across, up = np.abs(x - x[i]), np.abs(y - y[i])
         both = np.maximum(across, up)
         radius = np.sort(both)[k]
-        closer = radius - 1e-9 * (1 + radius)
+        closer, as_far = radius - 1e-9 * (1 + radius), radius + 1e-9 * (1 + radius)
         if closer <= 0:
             own, beside, above = np.sum(both <= 1e-9), np.sum(across <= 1e-9), np.sum(up <= 1e-9)
         else:
-            own, beside, above = k, np.sum(across < closer), np.sum(up < closer)
+            own = np.sum(both <= as_far) - 1
+            beside, above = (max(np.sum(c < closer), np.sum(c <= as_far) - 1) for c in (across, up))
         terms.append(digamma(own) - digamma(beside) - digamma(above))
     return max(0.0, digamma(len(x)) + np.mean(terms))
 
@@ -98,18 +100,23 @@ SHAPES = {
 def test_squares_reach_the_neighbours_of_a_slow_search(shape: str, n: int, k: int) -> None:
     x, y = SHAPES[shape](noise(n, 4))
     across, up = _column(x), _column(y)
-    np.testing.assert_array_equal(_squares(across, up, k), slow_radius(across.numbers, up.numbers, k))
+    radius, own = _squares(across, up, k)
+    np.testing.assert_array_equal(radius, slow_radius(across.numbers, up.numbers, k))
+    both = np.maximum(*(np.abs(c.numbers[:, None] - c.numbers) for c in (across, up)))
+    np.testing.assert_array_equal(own, np.sum(both <= 1e-9 + radius[:, None], axis=1) - (radius > 0))
 
 
 def test_strips_find_most_neighbours_and_say_where_they_may_not() -> None:
     x, y = _column(noise(3000)), _column(noise(3000, seed=2))
-    found, sure = _in_strips(x, y, 10, strips=20, window=26)
+    found, beyond, sure = _in_strips(x, y, 10, strips=20, window=26)
     exact = slow_radius(x.numbers, y.numbers, 10)
     assert (found >= exact).all()
     assert (found > exact).any()
     right = found <= sure
     np.testing.assert_array_equal(found[right], exact[right])
     assert right.mean() > 0.7
+    next_one, right = slow_radius(x.numbers, y.numbers, 11), beyond <= sure
+    np.testing.assert_array_equal(beyond[right], next_one[right])
 
 
 def test_more_neighbours_than_rows_are_all_the_rows() -> None:
@@ -130,6 +137,24 @@ def test_gaussian_pairs_have_the_information_of_the_closed_form(correlation: flo
         found = information_matrix(u[:, :1], other, (False,), neighbours=k)
         assert found[0, 0] == pytest.approx(exact, abs=0.03)
         assert shares(found, u[:, :1], (False,))[0, 0] == pytest.approx(correlation**2, abs=0.03)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.8])
+@pytest.mark.parametrize(("unit", "units"), [(0.01, 2), (0.1, 2), (0.1, 1), (0.5, 2), (0.5, 1)])
+def test_numbers_that_were_rounded_have_the_information_of_those_that_were_not(
+    correlation: float, unit: float, units: int
+) -> None:
+    u = noise(2000, 2, seed=3)
+    pair = np.c_[u[:, 0], correlation * u[:, 0] + np.sqrt(1 - correlation**2) * u[:, 1]]
+    plain = information_matrix(pair[:, :1], pair[:, 1:], (False,))[0, 0]
+    pair[:, :units] = np.round(pair[:, :units] / unit) * unit
+    assert information_matrix(pair[:, :1], pair[:, 1:], (False,))[0, 0] == pytest.approx(plain, abs=0.04)
+
+
+def test_latents_that_are_often_off_know_nothing_of_each_other() -> None:
+    u = noise(5000, 4)
+    off = u[:, :2] * (u[:, 2:] > 0)
+    assert information_matrix(off[:, :1], off[:, 1:], (False,))[0, 0] < 0.01
 
 
 def test_two_classes_of_gaussians_have_the_information_of_a_quadrature() -> None:

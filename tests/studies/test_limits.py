@@ -107,6 +107,38 @@ def test_an_interruption_never_arrives_after_the_block(watchful):
     assert finished > 0
 
 
+class Lingering:
+    """Its end takes a while, and what is raised there goes nowhere."""
+
+    def __del__(self) -> None:
+        busy(0.2)
+
+
+def linger() -> None:
+    Lingering()
+    busy(5)
+
+
+def test_an_interruption_that_arrives_where_it_is_lost_is_sent_again(watchful):
+    hook = sys.unraisablehook
+    with pytest.raises(LimitError), watched(Limits(seconds=0.05)):
+        linger()
+    assert sys.unraisablehook is hook
+
+
+def test_errors_of_others_that_go_nowhere_are_told_as_before(watchful, monkeypatch):
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: told.append(unraisable.exc_value))
+
+    class Broken:
+        def __del__(self) -> None:
+            raise ValueError("mine")
+
+    with watched(Limits(seconds=60)):
+        Broken()
+    assert [str(error) for error in told] == ["mine"]
+
+
 def possessive() -> None:
     try:
         busy(5)

@@ -11,7 +11,7 @@ Reference: Ross (2014), "Mutual information between discrete and continuous data
 
 **Deviations** from scikit-learn's estimates. Equal values are not broken up by noise: balls are closed and counted with
 their ties, so that on latents with few levels the estimate becomes, but for a correction of bias, the one from
-frequencies; rows that coincide with more than k others count those instead. Without ties the estimates are the same.
+frequencies, and on numbers that were rounded the one of those that were not. Without ties the estimates are the same.
 """
 
 from __future__ import annotations
@@ -196,41 +196,46 @@ def _balls(
 
 
 def _with_numbers(latent: _Column, factor: _Column, k: int, psi: np.ndarray) -> float:
-    """Kraskov's first estimator; rows that coincide with more than k others count those instead (Gao et al., 2017)."""
-    n, k = len(latent.order), min(k, len(latent.order) - 1)
-    radius = _squares(latent, factor, k)
-    own = np.full(n, k)
-    if (still := radius == 0).any():
-        points = np.stack([latent.numbers[still], factor.numbers[still]], axis=1)
-        inverse, copies = np.unique(points, axis=0, return_inverse=True, return_counts=True)[1:]
-        own[still] = copies[inverse.ravel()]
-    found = psi[n] + psi[own].mean()
+    """Kraskov's first estimator. Where several rows lie on the rim of a square they all count, and those on the rims of
+    its shadows; a row that coincides with k others or more counts those and itself (Gao et al., 2017)."""
+    radius, own = _squares(latent, factor, min(k, len(latent.order) - 1))
+    found = psi[len(radius)] + psi[own].mean()
     for column in (latent, factor):
-        low, high = _balls(column.ordered, column.ordered, radius[column.order], closed=False)
-        found -= psi[high - low].mean()
+        reach = radius[column.order]
+        low, high = _balls(column.ordered, column.ordered, reach, closed=False)
+        lowest, highest = _balls(column.ordered, column.ordered, reach, closed=True)
+        found -= psi[np.maximum(high - low, highest - lowest - 1)].mean()
     return max(0.0, float(found))
 
 
-def _squares(x: _Column, y: _Column, k: int) -> np.ndarray:
-    """Distance of every point to its k-th neighbour in the larger of both coordinates."""
+def _squares(x: _Column, y: _Column, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Distance of every point to its k-th neighbour in the larger of both coordinates, and how many lie within it."""
     from scipy.spatial import KDTree
 
     n, window = len(x.order), 2 * k + 6
+    points = np.stack([x.numbers, y.numbers], axis=1)
+    tree = KDTree(points, balanced_tree=False, compact_nodes=False)  # for a few questions, and many ties
     strips = round(STRIPS * np.sqrt(n / (k + 1)))
-    radius, unsure = np.zeros(n), np.arange(n)
+    radius, beyond, unsure = np.zeros(n), np.full(n, np.inf), np.arange(n)
     if strips >= 3 and n // strips >= window:
-        radius, sure = _in_strips(x, y, k, strips=strips, window=window)
-        unsure = np.flatnonzero(radius > sure)
+        radius, beyond, sure = _in_strips(x, y, k, strips=strips, window=window)
+        beyond, unsure = np.minimum(beyond, sure), np.flatnonzero(radius > sure)
     if len(unsure):
-        points = np.stack([x.numbers, y.numbers], axis=1)
-        tree = KDTree(points, balanced_tree=False, compact_nodes=False)  # for a few questions, and many ties
-        radius[unsure] = np.asarray(tree.query(points[unsure], k=k + 1, p=np.inf)[0])[:, -1]
-    return radius
+        away = np.asarray(tree.query(points[unsure], k=k + 2, p=np.inf)[0])
+        radius[unsure], beyond[unsure] = away[:, k], away[:, k + 1]
+    wide = radius * (1 + SLACK) + 4 * float(np.finfo(np.float64).eps * np.abs(points).max())
+    own, tied = np.full(n, k), np.flatnonzero((beyond <= wide) | (radius == 0))
+    if len(tied):
+        distinct, first, which = np.unique(points[tied], axis=0, return_index=True, return_inverse=True)
+        reach = np.where(radius[tied[first]] > 0, wide[tied[first]], 0.0)
+        within = tree.query_ball_point(distinct, reach, p=np.inf, return_length=True)
+        own[tied] = (within - (reach > 0))[which.ravel()]
+    return radius, own
 
 
-def _in_strips(x: _Column, y: _Column, k: int, *, strips: int, window: int) -> tuple[np.ndarray, np.ndarray]:
-    """Distance of every point to its k-th neighbour within windows of three strips, and how far it can be trusted: no
-    point outside them is nearer than that."""
+def _in_strips(x: _Column, y: _Column, k: int, *, strips: int, window: int) -> tuple[np.ndarray, ...]:
+    """Distances of every point to its k-th neighbour and to the next within windows of three strips, and how far they
+    can be trusted: no point outside them is nearer than that."""
     n, edges = len(x.order), np.linspace(0, len(x.order), strips + 1).astype(np.int64)
     strip = np.repeat(np.arange(strips), np.diff(edges))
     keys = strip * n + y.place[x.order]
@@ -250,15 +255,15 @@ def _in_strips(x: _Column, y: _Column, k: int, *, strips: int, window: int) -> t
         aside = np.maximum(left[there] - points[0], points[0] - right[there])
         trusted = np.minimum(trusted, np.maximum(np.minimum(beneath, above), aside))
         starts[:, which] = at
-    radius, sure = np.empty(n), np.empty(n)
-    radius[rows], sure[rows] = _nearest(points, starts, window, k), trusted
-    return radius, sure
+    found = np.empty((3, n))
+    found[:2, rows], found[2, rows] = _nearest(points, starts, window, k), trusted
+    return tuple(found)
 
 
 def _nearest(points: np.ndarray, starts: np.ndarray, window: int, k: int) -> np.ndarray:
-    """Distance of every point to the k-th nearest but itself among those of its windows."""
+    """Distances of every point to the k-th nearest but itself among those of its windows, and to the next."""
     n, offsets = points.shape[1], np.arange(window)
-    radius = np.empty(n)
+    found = np.empty((2, n))
     for begin in range(0, n, AT_ONCE):
         some = slice(begin, begin + AT_ONCE)
         among = (starts[some, :, None] + offsets).reshape(-1, 3 * window)
@@ -266,6 +271,6 @@ def _nearest(points: np.ndarray, starts: np.ndarray, window: int, k: int) -> np.
         away -= points[0][some, None]
         up -= points[1][some, None]
         np.maximum(np.abs(away, out=away), np.abs(up, out=up), out=away)
-        away.partition(k, axis=1)
-        radius[some] = away[:, k]
-    return radius
+        away.partition((k, k + 1), axis=1)
+        found[:, some] = away[:, k : k + 2].T
+    return found

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread, get_ident
+from typing import Any
 
 GRACE = 10.0
 LOOK = 0.05
@@ -64,10 +66,11 @@ class Limits:
 @contextmanager
 def watched(limits: Limits, *, may_exit: bool = False) -> Iterator[Usage]:
     """Run a block under limits; with ``may_exit`` the process ends where the block cannot be interrupted."""
-    usage, over, cell = Usage(resident_mb()), Event(), get_ident()
-    watch = Thread(target=_watch, args=(limits, usage, over, cell, may_exit), daemon=True)
+    usage, over, lost, cell = Usage(resident_mb()), Event(), Event(), get_ident()
+    watch = Thread(target=_watch, args=(limits, usage, over, lost, cell, may_exit), daemon=True)
     _forget_peak()
-    whole, late = False, None
+    whole, late, before = False, None, sys.unraisablehook
+    sys.unraisablehook = _told_of(lost, before)
     try:
         watch.start()
         yield usage
@@ -79,6 +82,7 @@ def watched(limits: Limits, *, may_exit: bool = False) -> Iterator[Usage]:
                 break
             except LimitError as error:
                 late = error
+        sys.unraisablehook = before
         usage.peak_mb = max(usage.peak_mb, _peak_mb())
         if whole and late is not None:
             raise late
@@ -92,15 +96,31 @@ def _end(watch: Thread, over: Event) -> None:
         watch.join(WAKE)
 
 
-def _watch(limits: Limits, usage: Usage, over: Event, cell: int, may_exit: bool) -> None:
-    start, told, wait, arrived = time.monotonic(), None, LOOK, Event()
+def _told_of(lost: Event, otherwise: Any) -> Any:
+    """A hook for errors that nobody can be given: an interruption that arrived in a clean-up of Python's own, where it
+    ends nothing, is lost."""
+
+    def hook(unraisable: Any) -> None:
+        """Take note of ours, and leave others to whoever took them before."""
+        if isinstance(unraisable.exc_value, LimitError):
+            lost.set()
+        else:
+            otherwise(unraisable)
+
+    return hook
+
+
+def _watch(limits: Limits, usage: Usage, over: Event, lost: Event, cell: int, may_exit: bool) -> None:
+    start, told, wait, arrived, reason = time.monotonic(), None, LOOK, Event(), None
     while not over.wait(wait):
         elapsed, held = time.monotonic() - start, resident_mb()
         usage.peak_mb = max(usage.peak_mb, held)
-        why = limits.broken(elapsed, held)
-        if told is None and why is not None:
+        reason = reason or limits.broken(elapsed, held)
+        if reason is not None and (told is None or lost.is_set()):
+            lost.clear()
+            arrived.clear()
             told = elapsed
-            _interrupt(cell, why, arrived)
+            _interrupt(cell, reason, arrived)
         elif told is not None and may_exit and elapsed - told > GRACE and not arrived.is_set():
             os._exit(DIED)
         wait = LOOK if elapsed < 10 * LOOK else 10 * LOOK
