@@ -84,7 +84,7 @@ def test_the_distance_is_that_of_a_slow_loop_and_the_same_in_any_common_order(se
 def test_the_record_of_a_distance_says_that_less_is_better_and_what_a_random_order_gets():
     found = graph_distance(COLLIDER, COLLIDER, shuffles=400)
     assert (found.claims[0].best, found.ceiling) == (0, 0)
-    assert str(found.forgives) == "permutation"
+    assert found.forgives is None
     orders = itertools.permutations(range(4))
     every = [graph_distance(COLLIDER, COLLIDER, permutation=order, shuffles=0).score for order in orders]
     assert found.chance == pytest.approx(np.mean(every), abs=0.3)
@@ -93,6 +93,28 @@ def test_the_record_of_a_distance_says_that_less_is_better_and_what_a_random_ord
     assert graph_distance(torch.tensor(COLLIDER).int(), COLLIDER).score == 0
     with pytest.raises(InputError, match="shuffles must be a whole number of at least 0"):
         graph_distance(COLLIDER, COLLIDER, shuffles=-1)
+
+
+def test_a_distance_forgives_the_permutation_that_was_given_and_no_other():
+    order = [2, 0, 1]
+    chain = np.eye(3, k=1, dtype=bool)
+    other = np.zeros_like(chain)
+    other[np.ix_(order, order)] = chain
+    given, none = graph_distance(chain, other, permutation=order), graph_distance(chain, other)
+    assert (given.score, str(given.forgives)) == (0, "permutation")
+    assert (none.score, none.forgives) == (2, None)
+    assert str(given).endswith("; forgives permutation")
+    assert str(none).endswith("; forgives nothing")
+    assert none.claims[0].forgives is None
+    assert none.to_dict()["forgives"] is None
+
+
+def test_directed_graphs_of_one_class_differ_until_they_are_cpdags():
+    pytest.importorskip("causallearn")
+    chain, fork = np.eye(3, k=1, dtype=bool), np.array([[0, 0, 0], [1, 0, 1], [0, 0, 0]], dtype=bool)
+    assert graph_distance(chain, fork).score == 1
+    assert graph_distance(cpdag(chain), cpdag(fork)).score == 0
+    assert "compared as it is" in graph_distance(chain, fork).claims[0].supports
 
 
 def test_the_learned_graph_is_read_in_the_order_of_the_true_one():

@@ -326,3 +326,16 @@ def test_wrong_counts_are_refused() -> None:
         mcc(z, z, shuffles=-1)
     with pytest.raises(InputError, match="bootstrap must be 0 or at least 10"):
         mcc(z, z, bootstrap=3)
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_a_true_latent_that_never_varies_counts_zero_and_it_is_printed(held_out):
+    z = np.random.default_rng(0).normal(size=(60, 2))
+    found = mcc(np.column_stack([z, np.ones(60)]), z, held_out=held_out)
+    assert found.score == pytest.approx(2 / 3)
+    assert found.constant == (2,)
+    assert str(found).endswith("; forgives permutation+scaling; constant and counted 0: z3")
+    plain = mcc(z, z, held_out=held_out)
+    assert plain.constant == ()
+    assert str(plain).endswith("; forgives permutation+scaling")
+    assert mcc(z, np.ones((60, 2)), held_out=held_out).constant == ()

@@ -108,3 +108,29 @@ def test_arrays_are_structures_too() -> None:
     assert found.to_dict() == structure_distance(Structure(truth), Structure(learned)).to_dict()
     with pytest.raises(InputError):
         structure_distance(truth, np.array([[0.5, 1], [1, 1], [1, 1]]))
+
+
+ROWS = [[1, 0], [1, 0], [1, 1], [0, 1], [0, 1], [0, 1]]
+
+
+def test_observations_of_the_same_names_are_compared_by_name() -> None:
+    truth = Structure(ROWS, observed=list("abcdef"))
+    order = [5, 2, 0, 1, 3, 4]
+    learned = Structure(np.array(ROWS)[order], observed=[truth.observed[i] for i in order])
+    found = structure_distance(truth, learned)
+    assert (found.score, found.missing, found.extra) == (1.0, 0, 0)
+    assert found.permutation.tolist() == [0, 1]
+    turned = Structure(ROWS, observed=["x6", "x5", "x4", "x3", "x2", "x1"])
+    assert structure_distance(Structure(ROWS[::-1]), turned).score == 1
+
+
+def test_observations_without_names_are_compared_by_place() -> None:
+    named, unnamed = Structure(ROWS, observed=list("abcdef")), Structure(ROWS)
+    assert structure_distance(named, unnamed).score == structure_distance(unnamed, named).score == 1
+    assert structure_distance(named, ROWS[::-1]).score < 1
+
+
+def test_observations_of_other_names_are_refused() -> None:
+    sentence = r"truth and learned must name the same observations\. Got e, f only in truth and g, h only in learned\."
+    with pytest.raises(InputError, match=sentence):
+        structure_distance(Structure(ROWS, observed=list("abcdef")), Structure(ROWS, observed=list("abcdgh")))

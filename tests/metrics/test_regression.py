@@ -242,3 +242,16 @@ def test_any_affine_map_of_the_learned_latents_is_forgiven(seed: int) -> None:
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(4, 4)) + 4 * np.eye(4)
     np.testing.assert_allclose(r2(1e3 * z - 2, z_hat @ A + 9).per_target, r2(z, z_hat).per_target, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["linear", "kernel"])
+def test_a_target_that_never_varies_counts_zero_and_it_is_printed(kind):
+    z = np.random.default_rng(0).normal(size=(100, 2))
+    still = np.column_stack([z, np.ones(100)])
+    found, back = r2(still, z, regressor=kind), r2(z, still, regressor=kind, direction="true to learned")
+    assert found.per_target[2] == 0
+    assert (found.constant, back.constant) == ((2,), (2,))
+    assert str(found).endswith("; constant and counted 0: z3")
+    assert str(back).endswith("; constant and counted 0: ẑ3")
+    assert r2(z, still, regressor=kind).constant == r2(still, z, direction="true to learned").constant == ()
+    assert "constant" not in str(r2(z, still, regressor=kind))

@@ -208,3 +208,34 @@ def test_names_with_an_underscore_are_names() -> None:
     found = score(plates, plates[["b"]], metrics=["mcc"], shuffles=0)
     assert found.quantities == ("b",)
     assert "left out of correlations and R²: plate" in found.notes[0]
+
+
+def test_names_are_told_from_the_learned_latents_that_hold_them() -> None:
+    rng = np.random.default_rng(3)
+    codes = rng.integers(0, 3, N)
+    z = pd.DataFrame({"a": Z[:, 0], "b": Z[:, 1], "colour": np.array(["red", "green", "blue"])[codes]})
+    perfect = np.column_stack([Z[:, :2], codes])
+    found = score(z, perfect)
+    assert found["r2_true_to_learned"].per_target == pytest.approx([1, 1, 1])
+    assert found["r2_true_to_learned"].ceiling == pytest.approx(1)
+    assert sum("column of 0 and 1 for each name" in note for note in found.notes) == 1
+    noise = np.column_stack([Z[:, :2], rng.normal(size=N)])
+    assert score(z, noise, metrics="r2_true_to_learned")["r2_true_to_learned"].per_target[2] < 0.1
+    alone = score(z, perfect, metrics=["r2_true_to_learned"], ceiling=False)
+    assert alone["r2_true_to_learned"].ceiling is None
+    assert alone.notes == ("R² from true to learned takes a column of 0 and 1 for each name: colour",)
+    assert not any("for each name" in note for note in score(z, perfect, metrics=["mcc", "r2"]).notes)
+
+
+def test_names_change_nothing_where_there_are_none() -> None:
+    direct = r2(Z, Z @ ROTATION, direction="true to learned", ceiling=True)
+    found = score(Z, Z @ ROTATION, metrics="r2_true_to_learned")["r2_true_to_learned"]
+    assert (found.score, found.chance, found.ceiling) == (direct.score, direct.chance, direct.ceiling)
+
+
+def test_a_scorecard_is_read_like_a_dictionary_of_records(card: Scorecard) -> None:
+    assert "mcc" in card
+    assert "fid" not in card
+    assert list(card) == list(card.records)
+    assert len(card) == len(METRICS)
+    assert {name: card[name] for name in card} == card.records

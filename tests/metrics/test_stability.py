@@ -49,7 +49,7 @@ def test_chance_is_the_mean_over_pairs_and_uncertainty_comes_from_halves_of_the_
     a = rng.normal(size=(60, 2))
     models = [a, a + rng.normal(size=(60, 2)), rng.normal(size=(60, 3))]
     found = agreement(models, bootstrap=20, seed=3)
-    pairs = [mcc(models[i], models[j], seed=3) for i, j in ((0, 1), (0, 2), (1, 2))]
+    pairs = [mcc(models[i], models[j], seed=3) for i, j in ((0, 1), (2, 0), (2, 1))]  # the wider one first
     assert found.chance == pytest.approx(np.mean([pair.chance for pair in pairs]))
     assert found.score == pytest.approx(np.mean([pair.score for pair in pairs]))
     assert 0.01 < found.uncertainty.error < 0.2
@@ -64,3 +64,14 @@ def test_models_of_different_rows_are_refused():
         agreement([z, z[1:]])
     with pytest.raises(InputError, match="shuffles must be a whole number"):
         agreement([z, z], shuffles=-1)
+
+
+def test_models_of_different_width_agree_alike_in_any_order():
+    rng = np.random.default_rng(4)
+    wide = rng.normal(size=(200, 3))
+    narrow = wide[:, :2] + 0.3 * rng.normal(size=(200, 2))
+    found, back = agreement([wide, narrow]), agreement([narrow, wide])
+    assert found.score == pytest.approx(back.score)
+    assert found.score == pytest.approx(mcc(wide, narrow).score)
+    assert found.score < 2 / 3
+    np.testing.assert_allclose(found.matrix, back.matrix)

@@ -1,7 +1,8 @@
 """Metrics: what is left between learned and true latents once an ambiguity is forgiven.
 
-Each returns a frozen record: the score, its parts, the matching, the ambiguity it forgives, its range, its level of
-chance, its ceiling, its uncertainty on request, and the sentence it supports. ``score`` gives all in one table.
+Each returns a frozen record: the score, or several by name, its parts, the matching, the ambiguity it forgives, its
+range, its level of chance, its ceiling, its uncertainty on request, and the sentence it supports. ``score`` gives all
+in one table.
 
 Three measures of representations and decoders live further down the house and are offered here by name:
 ``alignment_errors`` and ``ica_efficiency`` (audits of runs) and ``bi_lipschitz`` (guarantees of decoders).

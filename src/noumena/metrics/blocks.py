@@ -91,9 +91,11 @@ def block_r2(
 ) -> BlockRegression:
     """R² of the regression of every learned latent on every block of true latents.
 
-    ``blocks`` are sizes of consecutive blocks, or the number of equal ones. A constant learned latent scores 0.
+    ``blocks`` are sizes of consecutive blocks, or the number of equal ones. A learned latent that is constant on the
+    rows judged counts 0 in the mean, and a constant true latent explains nothing.
     ``learned_blocks``, given likewise, turns it round: every true block from every learned block, averaged over the
-    latents of the true block; partners are one to one, and a true block without one scores 0.
+    latents of the true block, of which a constant one counts 0; partners are one to one, and a true block without one
+    scores 0.
 
     >>> z = np.random.default_rng(0).normal(size=(400, 3))
     >>> block_r2(z, np.column_stack([z[:, 2], z[:, 0] - z[:, 1]]), (2, 1)).partner.tolist()

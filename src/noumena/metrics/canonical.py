@@ -57,7 +57,8 @@ def weak_mcc(
 ) -> CanonicalCorrelation:
     """Mean held-out canonical correlation of learned latents ``z_hat`` with the true ``z``, both (batch, latent).
 
-    The mean is over the dimensions that the true latents fill: fewer learned ones leave some without a partner.
+    The mean is over the dimensions that the true latents fill: fewer learned ones leave some without a partner, and a
+    constant true latent fills none and is left out.
     ``chance`` is the mean score of copies of ``z_hat`` whose rows are shuffled within each half.
 
     >>> z = np.random.default_rng(0).normal(size=(100, 2))

@@ -36,8 +36,12 @@ Edges = Bool[np.ndarray, "n n"]
 
 @dataclass(frozen=True, kw_only=True)
 class GraphDistance(Record):
-    """Pairs of nodes that differ, 0 is best: edges missing, extra, or there with another direction; of ``pairs``."""
+    """Pairs of nodes that differ, 0 is best: edges missing, extra, or there with another direction; of ``pairs``.
 
+    ``forgives`` is the permutation that was given, and None, nothing, where there was none.
+    """
+
+    forgives: Any
     score: int
     missing: int
     extra: int
@@ -49,7 +53,8 @@ class GraphDistance(Record):
         """The count, for which less is better."""
         supports = (
             "0 says that the graph has the right edges and, where independences tell them, the right directions; "
-            "directions that no independence tells stay open, and values of latents are not judged."
+            "directions that no independence tells stay open in a CPDAG, a graph that is none is compared as it is, "
+            "and values of latents are not judged."
         )
         return (Claim("score", "SHD", (0.0, float(self.pairs)), self.forgives, supports, best=0.0),)
 
@@ -103,12 +108,17 @@ def graph_distance(
 
     Every such pair counts 1, also one that is directed here and undirected there (pcalg's convention).
     ``permutation[i]`` is the learned node that stands for true node ``i``, as in ``mcc(…).permutation``; −1: none.
-    ``shuffles`` orders of the learned nodes give the chance (0: not measured).
+    Without one, nodes are compared by place and no order is forgiven. Graphs are compared as they are: two directed
+    acyclic graphs with the same independences may differ, and only the ``cpdag`` of both is the same. ``shuffles``
+    orders of the learned nodes give the chance (0: not measured).
 
     >>> int(graph_distance([[0, 1], [0, 0]], [[0, 1], [1, 0]]))
     1
     >>> int(graph_distance([[0, 1], [0, 0]], [[0, 0], [1, 0]], permutation=[1, 0]))
     0
+    >>> chain, fork = [[0, 1, 0], [0, 0, 1], [0, 0, 0]], [[0, 0, 0], [1, 0, 1], [0, 0, 0]]
+    >>> int(graph_distance(chain, fork)), int(graph_distance(cpdag(chain), cpdag(fork)))
+    (1, 0)
     """
     truth, learned = _square(truth, "truth"), _square(learned, "learned")
     if permutation is not None:
@@ -125,7 +135,7 @@ def graph_distance(
         extra=extra,
         turned=turned,
         pairs=n * (n - 1) // 2,
-        forgives=Ambiguity("permutation"),  # the one that was given
+        forgives=None if permutation is None else Ambiguity("permutation"),
         chance=float(np.mean(levels)) if levels else None,
         ceiling=0.0,
     )

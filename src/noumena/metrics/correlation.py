@@ -2,7 +2,7 @@
 
 Pearson forgives permutation and scaling; Spearman forgives any monotone element-wise map. The score averages over the
 *true* latents: with fewer learned latents than true ones the unmatched count 0; further learned ones go unused.
-A constant column correlates 0 with everything.
+A constant column correlates 0 with everything, so that a constant true latent counts 0 in the mean.
 
 The published form chooses the matching on the rows it is scored on and forgives every sign. It is the definition and
 the default; learned latents that know nothing then score far above 0 where rows are few and latents many (.28 for 50
@@ -26,7 +26,7 @@ from scipy.optimize import linear_sum_assignment
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
 from noumena.metrics import factors
-from noumena.metrics.record import Claim, Record, surrounded
+from noumena.metrics.record import Claim, Record, counted_zero, surrounded
 
 CHANCE_DRAWS = 20
 MOST_PRODUCTS = 2 * 10**10
@@ -40,7 +40,8 @@ Half = tuple[np.ndarray, np.ndarray]
 @dataclass(frozen=True, kw_only=True)
 class Correlation(Record):
     """The score; per true latent; its partner (−1: none); correlations of (true, learned) latents, absolute or, held
-    out, with the signs of the other half; rows scored on; shuffles behind the chance."""
+    out, with the signs of the other half; rows scored on; shuffles behind the chance; true latents that are constant
+    and count 0."""
 
     score: float
     per_latent: np.ndarray
@@ -50,6 +51,7 @@ class Correlation(Record):
     rows: int
     held_out: bool = False
     shuffles: int = 0
+    constant: tuple[int, ...] = ()
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -62,6 +64,9 @@ class Correlation(Record):
         }[self.correlation]
         title = f"MCC ({self.correlation.capitalize()}{', held out' if self.held_out else ''})"
         return (Claim("score", title, (-1.0 if self.held_out else 0.0, 1.0), self.forgives, told),)
+
+    def __str__(self) -> str:
+        return super().__str__() + counted_zero(self.constant, "z")
 
 
 def mcc(
@@ -80,6 +85,7 @@ def mcc(
     ``chance`` is the mean score of copies of ``z_hat`` with shuffled rows, 20 where they are cheap and one at least;
     it is not 0 when rows are few. ``held_out=True`` chooses matching and signs on one half of the rows and scores
     the other: chance is 0 then. It is not the default, as the published definition chooses on the rows it scores.
+    A true latent that is constant counts 0 in the mean, and the printed record names it.
 
     >>> z = np.array([[0.0, 3], [1, 1], [2, 4], [3, 1], [4, 5]])
     >>> round(mcc(z, -2 * z[:, ::-1]).score, 6)
@@ -114,6 +120,7 @@ def _measured(
         rows=len(halves[-1][0]),
         held_out=held_out,
         shuffles=shuffles,
+        constant=tuple(np.flatnonzero(~np.all([unit.any(axis=0) for unit, _ in halves], axis=0)).tolist()),
         chance=float(np.mean(levels)) if shuffles else None,
         forgives=Ambiguity("permutation+scaling" if correlation == "pearson" else "element-wise"),
     )

@@ -111,6 +111,7 @@ def dci(
 
     Both are (batch, latent). ``discrete`` says which factors are classes (None: by their values); ``trees`` is "fast"
     or "reference", see ``noumena.metrics.trees``. Each of ``shuffles`` and ``bootstrap`` takes as long as the score.
+    A constant factor is left out.
 
     >>> z = np.random.default_rng(0).normal(size=(400, 2))
     >>> print(dci(z, -z[:, ::-1], shuffles=0))

@@ -120,7 +120,7 @@ def modularity(
     it was not fitted on, or in-sample. ``shuffles`` copies of ``z_hat`` with shuffled rows give the chance,
     ``bootstrap`` halves of the rows the uncertainty, ``ceiling=True`` the scores of ``z`` itself. At most ``rows`` rows
     are looked at. Chance of modularity is far from 0, some factor is always the best known, and differs much from one
-    shuffle to the next.
+    shuffle to the next. A constant factor is left out.
 
     >>> z = np.stack(np.divmod(np.arange(400) % 16, 4), axis=1)
     >>> modularity(z, -2.0 * z[:, ::-1], estimator="bins", shuffles=0).value

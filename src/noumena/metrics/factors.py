@@ -52,6 +52,16 @@ class Factors:
         return str(self) + (f"; constant and left out {checks.few(constant)}" if constant else "")
 
     @property
+    def indicators(self) -> Float[np.ndarray, "batch name"]:
+        """A column of 0 and 1 for each name of the factors that are names; none where no factor is.
+
+        >>> factors_of([["cube", 0.5], ["ball", 0.1]] * 5).indicators[:2].tolist()
+        [[0.0, 1.0], [1.0, 0.0]]
+        """
+        columns = [self.values[:, [j]] == np.unique(self.values[:, j]) for j in self.nominal]
+        return np.hstack([np.zeros((len(self.values), 0)), *columns])
+
+    @property
     def varying(self) -> np.ndarray:
         """Which factors take two values or more."""
         return np.flatnonzero(np.ptp(self.values, axis=0) > 0)

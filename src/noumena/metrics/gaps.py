@@ -174,7 +174,7 @@ def mig(
     ``discrete`` says which factors are (by default their values decide); ``estimator`` is ``neighbours`` or ``bins``,
     the public form; at most ``rows`` rows are looked at, drawn at random. ``shuffles`` copies of ``z_hat`` with
     shuffled rows give the chance, ``bootstrap`` halves of the rows the uncertainty, ``ceiling=True`` the score of
-    ``z`` itself.
+    ``z`` itself. A constant factor is left out.
 
     >>> z = np.stack(np.divmod(np.arange(400) % 16, 4), axis=1)
     >>> mig(z, -2.0 * z[:, ::-1], estimator="bins").score, mig(z, z[:, [0, 1, 1]], estimator="bins").per_factor.round(9)
@@ -270,6 +270,7 @@ def sap(
     that they were not fitted on, or in-sample; ``published`` leaves latents in their units and takes squared
     correlations of all rows. ``shuffles`` copies of ``z_hat`` with shuffled rows give the chance, ``bootstrap`` halves
     of the rows the uncertainty, ``ceiling=True`` the value of ``z``. At most ``rows`` rows are looked at.
+    A constant factor is left out.
 
     >>> z = np.random.default_rng(0).normal(size=(400, 2))
     >>> round(sap(z, -2 * z[:, ::-1]).score, 1), sap(z, z[:, [0, 1, 1]]).per_factor.round(1).tolist()

@@ -47,13 +47,19 @@ class StructureDistance(Record):
 def structure_distance(truth: Any, learned: Any, *, shuffles: int = SHUFFLES, seed: int = 0) -> StructureDistance:
     """Match the learned columns to the true ones by overlap, then count missing and extra dependencies.
 
-    Both are a ``Structure``, or what makes one: an array (observed, latent) of 0 and 1. ``shuffles`` copies of the
-    learned structure with shuffled observations give the chance (0: not measured).
+    Both are a ``Structure``, or what makes one: an array (observed, latent) of 0 and 1. Observations of the same names
+    are compared by name, whatever their order, and other names are refused; where one of the two has no names of its
+    own, but x1, x2, …, observations are compared by place. ``shuffles`` copies of the learned structure with shuffled
+    observations give the chance (0: not measured).
 
     >>> structure_distance([[1, 0], [1, 1]], [[1, 1], [1, 1]]).extra
     1
+    >>> truth = Structure([[1, 0], [1, 1]], observed=["pulse", "voice"])
+    >>> structure_distance(truth, Structure([[1, 1], [1, 0]], observed=["voice", "pulse"])).score
+    1.0
     """
     truth, learned = (s if isinstance(s, Structure) else Structure(s) for s in (truth, learned))
+    learned = _in_order(learned, truth)
     m = truth.match(learned)
     shuffles = checks.count(shuffles, "shuffles", minimum=0)
     rng = seeds.numpy_generator(seed, "shuffled observations")
@@ -68,3 +74,20 @@ def structure_distance(truth: Any, learned: Any, *, shuffles: int = SHUFFLES, se
         chance=float(np.mean(levels)) if levels else None,
         ceiling=1.0,
     )
+
+
+def _in_order(learned: Structure, truth: Structure) -> Structure:
+    """The learned structure with its observations in the order of the true ones, where both have the same names."""
+    if learned.n_observed != truth.n_observed or learned.observed == truth.observed:  # numbers are judged by match
+        return learned
+    only, other = (sorted(set(a.observed) - set(b.observed)) for a, b in ((truth, learned), (learned, truth)))
+    if not only:
+        place = {name: i for i, name in enumerate(learned.observed)}
+        return Structure(learned.support[[place[name] for name in truth.observed]])
+    unnamed = tuple(f"x{i + 1}" for i in range(truth.n_observed))
+    told = [checks.few([" ".join(name.split()) or "''" for name in names]) for names in (only, other)]
+    given = f"{told[0]} only in truth and {told[1]} only in learned"
+    checks.require(
+        unnamed in (truth.observed, learned.observed), "truth and learned must name the same observations.", given
+    )
+    return learned

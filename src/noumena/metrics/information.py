@@ -149,7 +149,8 @@ def infomec(
     inactive (infinity keeps all that vary). At most ``rows`` rows are looked at, drawn at random; ``published`` gives
     InfoE of discrete sources as the public code has it, in-sample and less converged. ``chance`` is the mean over
     ``shuffles`` copies of ``z_hat`` with shuffled rows; for InfoM and InfoC it is far from 0: some source is always the
-    best known. ``ceiling`` puts the sources, in units of their ranges, in the place of ``z_hat``.
+    best known. ``ceiling`` puts the sources, in units of their ranges, in the place of ``z_hat``. A constant source is
+    left out.
 
     >>> z = np.stack(np.divmod(np.arange(400) % 16, 4), axis=1)
     >>> print(infomec(z, -2.0 * z[:, ::-1], shuffles=0))

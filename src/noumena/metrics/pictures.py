@@ -100,7 +100,8 @@ def image_sis(
 
     ``discrete`` says which latents of an object are (detected by default), ``present`` which objects an image has,
     (image, object); at most ``most_images`` images are looked at. The score of the truth is always measured, as it is
-    divided by; ``shuffles`` copies with shuffled images give the chance.
+    divided by; ``shuffles`` copies with shuffled images give the chance. A constant latent of objects adds nothing to
+    the score, nor to that of the truth.
 
     >>> z = np.random.default_rng(0).normal(size=(200, 2, 2))
     >>> z_hat = np.where(np.arange(200)[:, None, None] % 2 == 0, z[:, ::-1], z) ** 3  # every other image swapped

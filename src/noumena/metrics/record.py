@@ -45,7 +45,8 @@ class Claim:
     field: str
     title: str
     range: tuple[float, float]
-    forgives: Ambiguity
+    forgives: Any
+    """An ``Ambiguity``, or None: nothing."""
     supports: str
     best: float = 1.0
 
@@ -104,7 +105,7 @@ class Record:
         )
 
     def __str__(self) -> str:
-        return f"{', '.join(map(str, self.numbers))}; forgives {self.forgives}"
+        return f"{', '.join(map(str, self.numbers))}; forgives {self.forgives or 'nothing'}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, words and lists."""
@@ -142,6 +143,15 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def counted_zero(constant: tuple[int, ...], letter: str) -> str:
+    """What a printed record adds about columns that never vary; nothing where all do.
+
+    >>> counted_zero((2,), "z"), counted_zero((), "z")
+    ('; constant and counted 0: z3', '')
+    """
+    return f"; constant and counted 0: {checks.few([f'{letter}{j + 1}' for j in constant])}" if constant else ""
 
 
 def surrounded(

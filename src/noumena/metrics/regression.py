@@ -21,7 +21,7 @@ from noumena.ambiguity import Ambiguity
 from noumena.metrics import factors
 from noumena.metrics.correlation import affordable
 from noumena.metrics.kernels import LANDMARKS, MOST_EXACT, kernel_ridge
-from noumena.metrics.record import Claim, Record, surrounded
+from noumena.metrics.record import Claim, Record, counted_zero, surrounded
 
 HELD_OUT = 0.2
 CHANCE_DRAWS = 5
@@ -46,7 +46,7 @@ SUPPORTS = {
 @dataclass(frozen=True, kw_only=True)
 class Regression(Record):
     """The score (1 is perfect, 0 no better than the mean) averaged over targets; per target; rows scored on; how the
-    regression was fitted; shuffles behind the chance."""
+    regression was fitted; shuffles behind the chance; targets that are constant and count 0."""
 
     score: float
     per_target: np.ndarray
@@ -56,12 +56,16 @@ class Regression(Record):
     direction: str
     method: str
     shuffles: int = 0
+    constant: tuple[int, ...] = ()
 
     @property
     def claims(self) -> tuple[Claim, ...]:
         """What the score is."""
         title = f"R² ({self.regressor}, {self.direction}{'' if self.held_out else ', in sample'})"
         return (Claim("score", title, (-np.inf, 1.0), self.forgives, SUPPORTS[self.regressor, self.direction]),)
+
+    def __str__(self) -> str:
+        return super().__str__() + counted_zero(self.constant, "z" if self.direction == "learned to true" else "ẑ")
 
 
 def r2(
@@ -80,7 +84,8 @@ def r2(
     """R² of a regression between learned latents ``z_hat`` and true latents ``z``, both (batch, latent).
 
     A fifth of the rows is judged on; ``held_out=False`` fits and judges on all. A kernel regression of more than
-    ``most_exact`` rows goes by landmarks. A constant target scores 0.
+    ``most_exact`` rows goes by landmarks. A target that is constant on the rows judged counts 0 in the mean, and the
+    printed record names it.
 
     >>> z = np.random.default_rng(0).normal(size=(100, 2))
     >>> round(r2(z, z @ np.array([[1.0, 2], [3, 4]]) + 1).score, 6)
@@ -107,6 +112,7 @@ def r2(
             direction=direction,
             method=method,
             shuffles=drawn,
+            constant=tuple(np.flatnonzero(np.ptp(target[rows[1]], axis=0) == 0).tolist()),
             chance=float(copies[1:].mean()) if drawn else None,
             forgives=Ambiguity("affine" if regressor == "linear" else "any"),
         )

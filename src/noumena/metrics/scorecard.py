@@ -9,8 +9,8 @@ Whoever chooses a model by such a table has tuned on the true latents; report it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -47,7 +47,9 @@ OF_QUANTITIES = {
     "sis": sis,
     "block_r2": block_r2,
 }
-"""Scores that read factors as numbers; factors that are names are left out of them."""
+"""Scores that read factors as numbers; factors that are names are left out of them, but for the one below."""
+WITH_NAMES = "r2_true_to_learned"
+"""Learned latents are its targets, and one that holds a name is rightly told from it alone: names are inputs."""
 OF_FACTORS = {
     "dci": dci,
     "infomec": infomec,
@@ -83,6 +85,15 @@ class Scorecard:
     def __getitem__(self, name: str) -> Record:
         checks.require(name in self.records, f"The score must be one of {', '.join(self.records)}.", repr(name))
         return self.records[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.records)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.records
+
+    def __len__(self) -> int:
+        return len(self.records)
 
     @property
     def numbers(self) -> tuple[Number, ...]:
@@ -173,7 +184,9 @@ def score(
     are sizes of groups of true latents, for ``sis`` and ``block_r2`` (each latent alone by default). At most ``rows``
     rows are looked at, drawn at random (None: all). ``shuffles`` of the rows give the chance (None: each score has its
     own number), ``ceiling`` scores the truth itself beside, ``bootstrap`` halves of the rows give uncertainties. Under
-    ``"all"`` a score that cannot be had is refused in a sentence, not raised.
+    ``"all"`` a score that cannot be had is refused in a sentence, not raised. A factor that never varies is left out;
+    with ``slots``, which count all latents, each score keeps its own rule for it. A factor that is a name is left out
+    of correlations and R², but R² from true to learned takes a column of 0 and 1 for each name.
 
     >>> z = np.random.default_rng(0).normal(size=(300, 2))
     >>> card = score(z, -z[:, ::-1], metrics=["mcc", "r2"])
@@ -191,11 +204,7 @@ def score(
     beside: dict[str, Any] = {"ceiling": ceiling, "bootstrap": bootstrap, "seed": seed}
     beside |= {} if shuffles is None else {"shuffles": checks.count(shuffles, "shuffles", minimum=0)}
     asked = _asked(factors, z_hat, slots, beside)
-    left_out = [factors.names[j] for j in factors.nominal]
-    if left_out and any(name in OF_QUANTITIES for name in wanted):
-        notes += (
-            f"Factors that are names have no order and are left out of correlations and R²: {', '.join(left_out)}",
-        )
+    notes += _about_names(factors, wanted)
     still = tuple(name for j, name in enumerate(factors.names) if slots is None and j not in factors.varying)
     notes += (f"Factors that never vary are left out: {checks.few(still)}",) if still else ()
     records, refused = {}, {}
@@ -213,6 +222,15 @@ def score(
     names = (factors.names, quantities, latents or _numbered(z_hat))
     notes += _remarks(records, names[2])
     return Scorecard(records, str(factors), *names, len(z_hat), notes, refused, still)
+
+
+def _about_names(factors: Factors, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """Which scores leave out the factors that are names, and which takes them in."""
+    names = ", ".join(factors.names[j] for j in factors.nominal)
+    left_out = f"Factors that are names have no order and are left out of correlations and R²: {names}"
+    taken = f"R² from true to learned takes a column of 0 and 1 for each name: {names}"
+    others = any(name in OF_QUANTITIES and name != WITH_NAMES for name in wanted)
+    return tuple([left_out] * others + [taken] * (WITH_NAMES in wanted)) if factors.nominal else ()
 
 
 def _remarks(records: dict[str, Record], latents: tuple[str, ...]) -> tuple[str, ...]:
@@ -263,9 +281,16 @@ def _asked(factors: Factors, z_hat: np.ndarray, slots: Any, beside: dict[str, An
     measured = _measured(factors, slots)
     z = factors.values[:, measured]
 
-    def of_quantities(metric: Callable[..., Record], **extra: Any) -> Record:
+    def of_quantities(metric: Callable[..., Record], inputs: np.ndarray = z, **extra: Any) -> Record:
         checks.require(bool(measured), "Some factor must be a quantity that varies.", "none")
-        return metric(z, z_hat, **extra, **beside)
+        return metric(inputs, z_hat, **beside | extra)
+
+    def with_names(metric: Callable[..., Record]) -> Record:
+        inputs = np.hstack([z, factors.indicators])
+        found = of_quantities(metric, inputs, ceiling=False)
+        if not beside["ceiling"]:
+            return found
+        return replace(found, ceiling=metric(inputs, z, shuffles=0, seed=beside["seed"]).value)
 
     def with_slots(metric: Callable[..., Record], name: str) -> Record:
         checks.require(not factors.nominal, f"{name} must be given numbers.", "factors that are names")
@@ -276,6 +301,7 @@ def _asked(factors: Factors, z_hat: np.ndarray, slots: Any, beside: dict[str, An
 
     calls: dict[str, Callable[[], Record]] = {n: partial(of_quantities, metric) for n, metric in OF_QUANTITIES.items()}
     calls |= {name: partial(with_slots, OF_QUANTITIES[name], name) for name in ("sis", "block_r2")}
+    calls[WITH_NAMES] = partial(with_names, OF_QUANTITIES[WITH_NAMES])
     return calls | {name: partial(metric, factors, z_hat, **beside) for name, metric in OF_FACTORS.items()}
 
 

@@ -72,6 +72,7 @@ def sis(
 
     ``slots`` are the true slots (a number of equal ones, or sizes), ``learned_slots`` the learned ones (as many by
     default); at most ``most_rows`` rows are looked at. ``ceiling`` is what the truth scores in place of ``z_hat``.
+    A constant true latent counts 0 in the mean of its slot, for the truth as well.
 
     >>> z = np.random.default_rng(0).normal(size=(300, 2))
     >>> sis(z, z[:, ::-1] ** 3, slots=2).matching

@@ -1,6 +1,7 @@
 """Stability: do several models find the same latents? Consistency, not correctness.
 
-The mean MCC over all pairs of models. Chance is the mean of the pairs' chances (shuffled rows); the ceiling is 1.
+The mean MCC over all pairs of models, each averaged over the latents of the wider model. Chance is the mean of the
+pairs' chances (shuffled rows); the ceiling is 1.
 """
 
 from __future__ import annotations
@@ -38,11 +39,14 @@ class Agreement(Record):
 def agreement(latents: Any, *, shuffles: int = SHUFFLES, bootstrap: int = 0, seed: int = 0) -> Agreement:
     """Agreement of several models' latents of the same rows, (model, batch, latent); alone, a model agrees with itself.
 
-    Models may differ in the number of latents; the first of a pair then says over how many is averaged.
+    Models may differ in the number of latents: a pair is averaged over those of the wider model, so that a latent
+    without a partner counts 0, as does a constant one, and the order of models does not matter.
 
     >>> z = np.array([[0.0, 3], [1, 1], [2, 4], [3, 1], [4, 5]])
     >>> round(agreement([z, -z, z[:, ::-1]]).score, 6)
     1.0
+    >>> round(agreement([z[:, :1], z]).score, 6)
+    0.5
     """
     tables = [checks.table(z, "Each model's latents", min_rows=3) for z in latents]
     checks.require(len(tables) > 0, "There must be a model to compare.", "none")
@@ -61,7 +65,8 @@ def agreement(latents: Any, *, shuffles: int = SHUFFLES, bootstrap: int = 0, see
 def _measured(tables: list[np.ndarray], *, shuffles: int, seed: int) -> Agreement:
     matrix, levels = np.eye(len(tables)), []
     for a, b in combinations(range(len(tables)), 2):
-        pair = mcc(tables[a], tables[b], shuffles=shuffles, seed=seed)
+        first, second = sorted((tables[a], tables[b]), key=lambda z: -z.shape[1])  # MCC averages over the first
+        pair = mcc(first, second, shuffles=shuffles, seed=seed)
         matrix[a, b] = matrix[b, a] = pair.score
         levels.append(pair.chance)
     pairs = matrix[np.triu_indices(len(tables), k=1)]

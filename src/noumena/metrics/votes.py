@@ -80,7 +80,8 @@ def factor_vae_score(
 
     ``votes`` are the numbers for training and for the test. Continuous factors are cut into ``bins`` quantile bins;
     values in fewer than ``min_group`` rows are never fixed. The ceiling is the score of the true factors, none of them
-    pruned. With one factor the score is 1 whatever is learned, and so is the level of chance.
+    pruned. With one factor the score is 1 whatever is learned, and so is the level of chance. A constant factor is
+    left out.
 
     >>> z = np.stack(np.meshgrid(range(4), range(4), range(4)), axis=-1).reshape(64, 3)
     >>> found = factor_vae_score(z, -2.0 * z[:, [2, 0, 1]], votes=(300, 100))
