@@ -1,5 +1,5 @@
 """Evidence for a structure: how strong every dependency is (``noumena.strength`` measures it), and where the line was
-drawn."""
+drawn; and how far one structure agrees with another."""
 
 from __future__ import annotations
 
@@ -58,6 +58,22 @@ class Evidence:
         tiny = np.finfo(float).tiny
         distance = np.abs(np.log(np.maximum(self.strength, tiny)) - np.log(max(self.threshold, tiny)))
         return np.where(self.strength == 0, LARGEST, np.minimum(distance, LARGEST))
+
+
+@dataclass(frozen=True)
+class Matching:
+    """One structure's columns matched to another's, and what then differs."""
+
+    permutation: np.ndarray
+    """For each latent here, the matched latent there; −1 when there is none."""
+    missing: int
+    extra: int
+    f1: float
+
+    @property
+    def hamming(self) -> int:
+        """Entries that differ after matching."""
+        return self.missing + self.extra
 
 
 def widest_gap(strength: np.ndarray, *, lowest: float = 0.03, highest: float = 0.2) -> float:

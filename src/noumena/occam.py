@@ -111,6 +111,7 @@ def point_gap(J: np.ndarray, *, tolerance: float = 1e-9) -> Gap | None:
     d_z = J.shape[1]
     support = J != 0
     weight = support.sum(axis=0)
+    J = J / np.where(weight > 0, np.abs(J).max(axis=0), 1)  # whatever the latents' units
     if d_z == 1:
         return Gap(int(weight[0]), (0,), ())
     if d_z > 2 * MOST_LATENTS:

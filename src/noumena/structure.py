@@ -23,7 +23,7 @@ from scipy import sparse
 
 from noumena import checks
 from noumena.checks import InputError
-from noumena.evidence import Evidence, widest_gap
+from noumena.evidence import Evidence, Matching, widest_gap
 
 _ENTRIES = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
 _CORNER = ("", "observed", "observation", "observations", "name", "names", "index", "unnamed: 0")
@@ -47,11 +47,8 @@ class LatentSet:
         return tuple(self.universe[i] for i in sorted(self.indices))
 
     def _with(self, other: LatentSet, indices: Iterable[int]) -> LatentSet:
-        checks.require(
-            self.universe == other.universe,
-            "Sets of latents must come from one structure.",
-            f"{self} and {other}",
-        )
+        must = "Sets of latents must come from one structure."
+        checks.require(self.universe == other.universe, must, f"{self} and {other}")
         return LatentSet(frozenset(indices), self.universe)
 
     def __and__(self, other: LatentSet) -> LatentSet:
@@ -82,27 +79,11 @@ class LatentSet:
         return f"LatentSet({', '.join(self.names)})"
 
 
-@dataclass(frozen=True)
-class Matching:
-    """One structure's columns matched to another's, and what then differs."""
-
-    permutation: np.ndarray
-    """For each latent here, the matched latent there; −1 when there is none."""
-    missing: int
-    extra: int
-    f1: float
-
-    @property
-    def hamming(self) -> int:
-        """Entries that differ after matching."""
-        return self.missing + self.extra
-
-
 class Structure:
     """A support matrix with names.
 
-    Built from anything array-like or a scipy sparse matrix; ``Structure.from_csv`` and
-    ``Structure.from_decoder`` are the other doors.
+    Built from anything array-like, a scipy sparse matrix or a data frame, whose names are kept;
+    ``Structure.from_csv`` and ``Structure.from_decoder`` are the other doors.
 
     >>> S = Structure([[1, 0], [1, 1]], observed=["pulse", "voice"], latent=["age", "mood"])
     >>> S
@@ -119,10 +100,11 @@ class Structure:
         latent: Iterable[str] | None = None,
         evidence: Evidence | None = None,
     ):
-        self.support: Any = _boolean(support)  # a csr_array, whose stubs do not know its shape
+        cells, index, header = _framed(support)
+        self.support: Any = _boolean(cells)  # a csr_array, whose stubs do not know its shape
         rows, columns = self.support.shape
-        self.observed = _names(observed, "x", rows, "observed")
-        self.latent = _names(latent, "z", columns, "latent")
+        self.observed = _names(index if observed is None else observed, "x", rows, "observed")
+        self.latent = _names(header if latent is None else latent, "z", columns, "latent")
         self.evidence = evidence
         mute = [" ".join(self.latent[j].split()) or "''" for j in np.flatnonzero(self.weights == 0)]
         checks.require(not mute, "Every latent must touch at least one observation.", f"none for {checks.few(mute)}")
@@ -136,10 +118,10 @@ class Structure:
         checks.require(len(rows) >= 2, "A structure file needs a header and one row.", f"{len(rows)} rows in {path}")
         header, *body = rows
         if header[0].strip().lower() not in _CORNER:
-            named = not all(row[0].strip().lower() in _ENTRIES for row in body)
+            named = not _only_entries(row[0] for row in body)
             must = f"{path} must begin with a column of names of observations."
             checks.require(named, must, f"only 0 and 1 under {header[0]!r:.40}")
-            named = not all(cell.strip().lower() in _ENTRIES for cell in header[1:]) or len(header) < 2
+            named = not _only_entries(header[1:]) or len(header) < 2
             checks.require(named, f"{path} must begin with a line of names of latents.", f"{','.join(header)!r:.60}")
         entries = [[_ENTRIES.get(cell.strip().lower()) for cell in row[1:]] for row in body]
         for line, (row, found) in enumerate(zip(body, entries, strict=True), 2):
@@ -152,12 +134,7 @@ class Structure:
 
     @classmethod
     def from_decoder(
-        cls,
-        decoder: Callable,
-        z: Any,
-        *,
-        threshold: float | None = None,
-        observed: Iterable[str] | None = None,
+        cls, decoder: Callable, z: Any, *, threshold: float | None = None, observed: Iterable[str] | None = None
     ) -> Structure:
         """Estimate the support of a decoder's Jacobian at the points ``z`` (batch, latent).
 
@@ -328,11 +305,8 @@ class Structure:
         """
         from scipy.optimize import linear_sum_assignment
 
-        checks.require(
-            self.n_observed == other.n_observed,
-            "Structures must have the same observations.",
-            f"{self.n_observed} and {other.n_observed} rows",
-        )
+        must, given = "Structures must have the same observations.", f"{self.n_observed} and {other.n_observed} rows"
+        checks.require(self.n_observed == other.n_observed, must, given)
         ours, theirs = self.support.astype(np.int32), other.support.astype(np.int32)
         overlap = (ours.T @ theirs).toarray()
         rows, columns = linear_sum_assignment(-overlap)
@@ -357,6 +331,32 @@ class Structure:
 
     def _row(self, observed: str | int) -> int:
         return _lookup(observed, self.observed, "observation")
+
+
+def _framed(support: Any) -> tuple[Any, list[str] | None, list[str] | None]:
+    """Cells of a frame and its names of observations and latents; those that only count from 0 are none.
+
+    Rows without names of their own, as in polars, have them in the first column where a file would: by header or words.
+    """
+    if not all(hasattr(support, part) for part in ("shape", "columns", "dtypes")):
+        return support, None, None
+    cells, header = np.asarray(support), _beyond_counts(support.columns)
+    index = _beyond_counts(getattr(support, "index", range(len(cells))))
+    if index is None and cells.shape[1] > 0:
+        first = list(getattr(support, "iloc", support)[:, 0])
+        words = all(isinstance(cell, str) for cell in first) and not _only_entries(first)
+        if words or str(support.columns[0]).strip().lower() in _CORNER:
+            index, cells, header = [str(cell) for cell in first], cells[:, 1:], header and header[1:]
+    return cells.tolist() if cells.dtype == object else cells, index, header
+
+
+def _beyond_counts(names: Iterable[Any]) -> list[str] | None:
+    listed = list(names)
+    return None if listed == list(range(len(listed))) else [str(name) for name in listed]
+
+
+def _only_entries(cells: Iterable[str]) -> bool:
+    return all(cell.strip().lower() in _ENTRIES for cell in cells)
 
 
 def _boolean(support: Any) -> Any:

@@ -121,6 +121,36 @@ def test_losses_that_cannot_be_minimised_are_refused() -> None:
     assert "depends on none" in refusal(theirs, loss=lambda module, x: module.loss(x).detach())
 
 
+@pytest.mark.parametrize("loss", [nn.MSELoss(), lambda x, x_hat: (x - x_hat).abs().mean(), lambda x: x.sum()])
+@pytest.mark.parametrize("module", [Theirs(), (nn.Linear(6, 2), nn.Linear(2, 6))])
+def test_a_loss_that_is_called_otherwise_is_told_how_it_is_called(module: Any, loss: Any) -> None:
+    must = "A module, its loss, called as (module, x) ↦ scalar, and the penalty must run with weights that are handed"
+    assert refusal(module, loss=loss).startswith(f"{must} to them. Got the error: ")
+
+
+class Weighted(Theirs):
+    def weighted(self, x: Tensor, weight: float) -> Tensor:
+        return weight * self.loss(x)
+
+
+def test_a_method_with_other_arguments_is_told_how_a_loss_is_called() -> None:
+    assert "its loss, called as x ↦ scalar, and the penalty must" in refusal(Weighted(), loss="weighted")
+
+
+class Breaking(nn.Module):
+    def forward(self, z: Tensor) -> Tensor:
+        if torch.is_grad_enabled():
+            raise RuntimeError("out of order")
+        return z.repeat(1, 3)
+
+
+def test_a_module_that_fails_without_a_loss_hears_nothing_of_losses() -> None:
+    sentence = refusal((nn.Linear(6, 2), Breaking()))
+    assert sentence == (
+        "A module and the penalty must run with weights that are handed to them. Got the error: out of order."
+    )
+
+
 def test_settings_and_data_that_do_not_fit_are_refused() -> None:
     theirs = Theirs()
     assert "polish must be 0" in refusal(theirs, training=nm.Training(steps=4, polish=1))

@@ -120,6 +120,53 @@ def test_a_sign_between_two_names_stays_a_sign_where_a_longer_name_holds_both() 
     assert parse("'a-b'", named).names == ("z3",)
 
 
+@pytest.mark.parametrize(
+    ("names", "text", "long", "short", "at"),
+    [
+        (["a-b", "a", "b"], "a-b", "a-b", "a", 1),
+        (["a-b", "a", "b"], "~(b | a-b )", "a-b", "a", 7),
+        (["a & b", "a", "b"], "a & b", "a & b", "a", 1),
+        (["(n)", "n"], "(n)", "(n)", "(", 1),
+        (["~m", "m", "a"], "a - ~m", "~m", "~", 5),
+        (["a-b", "b-c", "a", "c"], "a-b-c", "a-b", "a", 1),
+        (["a - 'b'", "a", "b"], "a - 'b'", "a - 'b'", "a", 1),
+        (["a-b-c", "a-b", "a", "c"], "a-b-c", "a-b-c", "a-b", 1),
+    ],
+)
+def test_a_query_of_two_readings_is_refused_and_read_in_quotes(
+    names: list[str], text: str, long: str, short: str, at: int
+) -> None:
+    assert refused(text, with_names(*names)) == (
+        f"A query must have one meaning; write its names in quotes. Got {text!r}, where {long!r} or {short!r} can be "
+        f"meant at character {at}."
+    )
+    assert parse(quoted(names[0]), with_names(*names)).names == ("z1",)
+
+
+@pytest.mark.parametrize(
+    ("names", "text", "means"),
+    [
+        (["a-b", "a", "bc"], "a-bc", "'a' - 'bc'"),
+        (["a-b", "a", "b-c"], "a-b-c", "'a' - 'b-c'"),
+        (["a-b", "a", "b-c"], "a-b-a", "'a-b' - 'a'"),
+        (["-x", "a", "x"], "a -x", "'a' - 'x'"),
+        (["-x", "a", "x"], "a--x", "'a' - '-x'"),
+        (["a", "b", "a-b"], "a -b", "'a' - 'b'"),
+        (["(a)", "a", "b"], "(a | b) - b", "('a' | 'b') - 'b'"),
+        (["it's", "it", "s"], "it's", '"it\'s"'),
+        (["a)", "a", "b"], "(a) | b", "('a') | 'b'"),
+    ],
+)
+def test_a_query_of_one_reading_is_read_whatever_other_names_begin_alike(
+    names: list[str], text: str, means: str
+) -> None:
+    assert parse(text, with_names(*names)) == parse(means, with_names(*names))
+
+
+def test_a_long_query_of_very_many_readings_is_refused_at_once() -> None:
+    assert "'a-a' or 'a' can be meant at character 1." in refused("-".join(["a"] * 500), with_names("a-a", "a"))
+
+
 @pytest.mark.parametrize("sign", ["-", "&", "(", ")", "~"])
 def test_a_sign_is_a_sign_even_where_an_observation_is_called_so(sign: str) -> None:
     named = Structure([[1, 1, 0], [0, 1, 1], [0, 0, 1]], observed=["a", "b", sign])

@@ -235,10 +235,29 @@ def test_a_decoder_needs_points():
 
 def test_a_square_fit_is_never_called_identified_however_sparse():
     certificate = nm.certify(Linear(np.eye(2)), at=POINTS)
-    assert certificate.answer == "not identified"
-    assert certificate.verdict(0, 1).competitor.kind == "observations"
+    assert certificate.answer == "open"
     failing = [h.name for h in certificate.hypotheses if h.answer == "fails"]
     assert "more observations than latents" in failing
+    ring = nm.certify(Linear([[1, 1, 0], [0, 1, 1], [1, 0, 1]]), at=torch.randn(64, 3, dtype=torch.float64))
+    assert "observations" in {competitor.kind for competitor in ring.rivals.of(0)}
+    assert all(ring.witness(0, r).verify().holds for r in (1, 2))
+
+
+def test_the_observations_compete_for_what_they_carry_and_nothing_else():
+    points = torch.randn(300, 3, generator=torch.Generator().manual_seed(0))
+    certificate = nm.certify(Linear([[1, 1, 0], [0, 1, 0], [0, 0, 1]]), at=points)
+    assert {(t, r): certificate.verdict(t, r).answer for t in range(3) for r in range(3) if t != r} == {
+        (0, 1): "not identified",
+        (0, 2): "open",
+        (1, 0): "not identified",
+        (1, 2): "open",
+        (2, 0): "open",
+        (2, 1): "open",
+    }
+    assert certificate.witness("z1", "z2").verify().holds
+    assert certificate.query("x3").answer == "open"
+    with pytest.raises(nm.InputError, match="a pair with a known competitor"):
+        certificate.witness("z3", "z1")
 
 
 def test_entries_near_the_threshold_are_named():
@@ -329,3 +348,12 @@ def test_the_headline_says_that_it_rests_on_an_unclear_reading():
     assert certificate.answer == "identified"
     assert "provided that the structure is read off clearly: any model" in certificate.headline
     assert "provided" not in nm.certify(Linear(entries(GOOD)), at=POINTS).headline
+
+
+@pytest.mark.parametrize("asked", [5, None, ["x", "1"], {"x1"}, np.array([0, 1]), b"x1"])
+def test_a_query_that_is_neither_text_nor_a_set_of_latents_is_one_sentence(asked: object):
+    with pytest.raises(nm.InputError, match="must be text or a set of latents") as error:
+        nm.certify(nm.Structure(GOOD)).query(asked)
+    assert str(error.value) == f"A query must be text or a set of latents. Got {asked!r}."
+    with pytest.raises(nm.InputError, match=r"Got array\(\[\[1\., 0\.\], \[0\., 1\.\]\]\)\."):
+        nm.certify(nm.Structure(GOOD)).query(np.eye(2))

@@ -149,6 +149,23 @@ def test_evidence_names_the_layer_that_decides() -> None:
     assert "Wrapped" in read_decoder(Wrapped(), 2).injective.evidence
 
 
+@pytest.mark.parametrize("unit", [1e-10, 1e-7, 1e-3, 1e3, 1e7, 1e10])
+def test_the_unit_of_a_latent_does_not_decide_whether_a_decoder_is_injective(unit: float) -> None:
+    def scaled(rows: list) -> nn.Linear:
+        return linear([[a, b * unit] for a, b in rows])
+
+    for rows in (TURN, TALL):
+        assert answers(net(scaled(rows), nn.LeakyReLU(0.2))) == every("holds")
+    assert answers(net(scaled(FLAT), nn.LeakyReLU(0.2))) == every("fails", F1="holds", continuous="holds")
+    assert answers(net(scaled(FOLD), nn.ReLU())) == every("holds")
+    assert answers(net(scaled(TALL), nn.ReLU())) == every("holds", F4="fails")
+
+
+def test_a_column_that_cancels_up_to_rounding_is_no_latent_in_large_units() -> None:
+    lost = net(linear([[1, 0.1], [0, 0.2], [0, 0.3]]), linear([[1, 1, -1], [1, 2, -5 / 3]]))  # 0.1 + 0.2 − 0.3 ≠ 0
+    assert answers(lost)["F4"] == "fails"
+
+
 def test_our_own_networks_and_fitted_decoders_are_recognised() -> None:
     torch.manual_seed(0)
     built = MLP(hidden=(4, 6), slope=0.2)(2, 8)
@@ -241,6 +258,43 @@ def test_the_search_of_a_relu_layer_agrees_with_sampling() -> None:
 )
 def test_small_relu_layers_are_decided_by_hand(W: list, b: list, injective: bool) -> None:
     assert rectified(np.array(W, dtype=float), np.array(b, dtype=float)).injective is injective
+
+
+@pytest.mark.parametrize("dead", [0.0, 1e-20, 1e-11, 1e-8, 1e-7, 1e-6, 1e-5, 1e-3])
+def test_a_nearly_dead_unit_does_not_hide_where_a_relu_network_is_constant(dead: float) -> None:
+    """Nothing is active between −1 and 1, wherever the kink of the third unit lies."""
+    decoder = net(linear([[1], [-1], [dead]], [-1, -1, -1]), nn.ReLU(), linear(np.eye(3).tolist()))
+    with torch.no_grad():
+        outputs = decoder(torch.tensor([[-0.5], [0.5]], dtype=torch.float64))
+    assert torch.equal(outputs[0], outputs[1])
+    assert answers(decoder, 1) == every("holds", F4="fails")
+    many = rectified(np.array([[1.0], [-1], *[[dead]] * 9]), -np.ones(11))
+    assert many.injective is False
+    assert many.collapsed is not None
+    assert abs(many.collapsed[0]) < 1
+
+
+def test_a_cell_beside_a_far_kink_is_seen_where_it_is_as_wide_as_its_own_kinks() -> None:
+    """Inside |h| < 1 only the third row is active, and it does not move with the second input."""
+    W, b = np.array([[1.0, 0], [-1, 0], [0, 1], [0, -1], [1e-9, 0]]), np.array([-1.0, -1, -1, -1, 1])
+    result = rectified(W, b)
+    assert result.injective is False
+    assert result.collapsed is not None
+    assert not spans_at(W, b, result.collapsed[None])[0]
+
+
+@pytest.mark.parametrize("thin", [1e-7, 1e-9, 1e-11])
+def test_a_cell_as_thin_as_rounding_is_not_decided(thin: float) -> None:
+    """Nothing is active between 1 and 1 + thin: two kinks meant to be one, or a true gap."""
+    result = rectified(np.array([[-1.0], [1.0]]), np.array([1.0, -1 - thin]))
+    assert result.injective is None
+    assert result.collapsed is not None
+    decoder = net(linear([[-1], [1]], [1, -1 - thin]), nn.ReLU())
+    told = read_decoder(decoder, 1).injective
+    assert told.answer == "unknown"
+    assert told.evidence.startswith("the active rows of block 1 do not span in a cell too thin to be sure of, at its")
+    assert rectified(np.array([[-1.0], [1.0]]), np.array([1.0, -1 + thin])).injective is True
+    assert rectified(np.array([[-1.0], [1.0]]), np.array([1.0, -1 - 1e-4])).injective is False
 
 
 def test_only_a_bounded_cell_collapses() -> None:

@@ -107,6 +107,37 @@ def test_a_faint_direction_counts_when_the_tolerance_says_so():
     assert kept.largest == pytest.approx(1e5 - 1)
 
 
+def test_the_fainter_a_direction_the_larger_is_l():
+    for faint in (0.1, 1e-2, 1e-3, 1e-4, 5e-5):
+        found = bi_lipschitz(linear([[1, 0], [0, faint], [0, 0]]), points(200, 2))
+        assert found.inactive.shape == (0, 2)
+        assert found.largest == pytest.approx(1 / faint - 1)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e-3, 1.0, 1e3, 1e6])
+def test_the_unit_of_a_latent_does_not_decide_whether_it_is_active(unit):
+    units = torch.tensor([1.0, unit, 1.0], dtype=torch.float64)
+    for matrix, inactive in (
+        (np.eye(3), np.zeros((0, 3))),
+        (np.diag([1.0, 1e-6, 1]), [[0, 1, 0]]),
+        (np.diag([1.0, 1, 0]), [[0, 0, 1]]),
+        ([[1, 1, 0], [0, 0, 1], [1, 1, 1]], [[1, -unit, 0]] / np.hypot(1, unit)),
+    ):
+        found = bi_lipschitz(lambda z, A=matrix: linear(A)(z / units), points(200, 3) * units)
+        assert np.allclose(np.abs(found.inactive), np.abs(inactive))
+        together = np.vstack([found.active, found.inactive])
+        assert np.allclose(together @ together.T, np.eye(3))
+        assert (np.diff(np.linalg.norm(matrix / units.numpy() @ found.active.T, axis=0)) <= 1e-9 / unit).all()
+
+
+def test_a_latent_that_does_not_vary_is_judged_in_the_unit_of_the_others():
+    for unit in (1e-3, 1e3):
+        still = unit * points(50, 2) * torch.tensor([1.0, 0.0]) + 0.1
+        assert bi_lipschitz(linear(np.eye(2) / unit), still).active.shape == (2, 2)
+        assert bi_lipschitz(linear(np.diag([1.0, 1e-6]) / unit), still).active.shape == (1, 2)
+        assert bi_lipschitz(linear(np.eye(2)), still[:1]).active.shape == (2, 2)
+
+
 def test_a_direction_lost_at_one_point_only_makes_l_infinite_there():
     found = bi_lipschitz(lambda z: z**2, torch.tensor([[0.0, 1.0], [1.0, 0.5]], dtype=torch.float64))
     assert found.L.tolist() == [inf, 1.0]

@@ -22,6 +22,7 @@ from noumena.guarantees.mixtures import (
     mixture_ladder,
     unmix,
 )
+from noumena.guarantees.subjects import certify
 from noumena.guarantees.theorem import Reading
 from noumena.mixtures import Mixture
 
@@ -167,6 +168,21 @@ def test_units_of_the_latents_do_not_matter() -> None:
     for exact in (True, False):
         plain = mixture_ladder(world(), exact=exact, **GOOD).to_dict()
         assert mixture_ladder(world().pushed(units), exact=exact, **GOOD).to_dict() == plain
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e-7, 0.01, 0.1, 1.0, 10.0, 1e7])
+def test_units_of_the_latents_do_not_choose_the_theorem(unit: float) -> None:
+    law = Mixture([0.5, 0.5], [[0, 0], [5, 1]], [np.diag([1, 1]), np.diag([4, 0.25])])
+    flat = Mixture([0.5, 0.5], [[0, 0], [5, 1]], [np.diag([1, 1]), np.diag([4, 0])])
+    assert certify(law.pushed(np.diag([1, unit]))).subject == "mixture prior"
+    assert certify(flat.pushed(np.diag([1, unit]))).subject == "degenerate mixture"
+    z, _ = law.sample(3000, seed=0)
+    settings = {"covariance_type": "diag", "reg_covar": 1e-12 * unit**2, "random_state": 0}
+    start = {"weights_init": law.weights, "means_init": law.means * [1, unit]}
+    start |= {"precisions_init": [[1, 1 / unit**2], [0.25, 4 / unit**2]]}
+    reading = certify(GaussianMixture(2, **settings, **start).fit(z * [1, unit]))
+    assert reading.subject == "mixture prior"
+    assert NON_DEGENERATE not in reading.broken
 
 
 def test_the_paper_s_degenerate_case_is_false_three_lines_have_a_map_that_is_affine_on_each_only() -> None:

@@ -84,6 +84,28 @@ def test_inactive_latents_are_dropped_and_nothing_is_said_of_them():
     assert not any("inactive" in s for s in nearness(flat, at=SQUARE).rests_on)
 
 
+def test_what_was_dropped_is_said_in_the_headline():
+    dropped = "1 inactive directions were dropped (mostly z2); nothing is said of them."
+    assert dropped in nearness(lambda z: flat(z * torch.tensor([1.0, 0.0])), at=SQUARE).headline
+    assert "inactive" not in nearness(flat, at=SQUARE).headline
+
+
+@pytest.mark.parametrize("faint", [0.1, 1e-3, 1e-4, 5e-5])
+def test_a_decoder_with_a_fainter_latent_gets_no_better_verdict(faint):
+    reading = nearness(lambda z: flat(z * torch.tensor([1.0, faint])), at=SQUARE)
+    assert [t.broken for t in reading.theorems] == [(ISOMETRIC,)] * 3
+    assert len(reading.theorem(RIGID).conclusion) == 2
+    assert reading.term > reading.diameter / faint / 3
+
+
+def test_a_latent_in_large_units_that_moves_the_output_is_not_dropped():
+    units = torch.tensor([1.0, 1e6])
+    reading = nearness(lambda z: flat(z / units), at=SQUARE * units)
+    assert reading.lipschitz.inactive.shape == (0, 2)
+    assert reading.theorem(RIGID).broken == (ISOMETRIC,)
+    assert reading.term > 1e6
+
+
 def test_rows_in_the_words_are_rows_of_the_users_table():
     z = SQUARE.clone()
     z[3000] = torch.tensor([8.0, 8.0])

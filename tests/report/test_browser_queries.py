@@ -191,6 +191,21 @@ def test_of_two_names_the_longer_is_read(tab: Browser, tmp_path: Path):
     assert disagreements(tab, tmp_path / "names.html", [certificate], [asked]) == []
 
 
+def test_a_query_of_two_readings_is_refused_and_one_of_one_reading_is_read(tab: Browser, tmp_path: Path):
+    names = ["a-b", "a", "b", "bc", "b-c", "(a)", "~b", "it's", "-a", "a b", "a - 'b'", "心-a", "心", "𝒛-𝒛", "𝒛𝒛"]
+    certificate = nm.certify(nm.Structure(np.eye(len(names)), observed=names))
+    asked = ["a-b", " b | a-b", "a-bc", "a-b-c", "(a)", "(a) & ~b", "b -a", "b--a", "a b-a", "a - 'b'", "'a'-'b'"]
+    asked += ["心-a", "a-心-a", "𝒛-𝒛", "𝒛-𝒛𝒛", "𝒛𝒛-𝒛-𝒛𝒛", "-".join(["a"] * 300), "it's-a", "it'sa", " ", "a-b\u3000"]
+    assert "心' can be meant at character 1." in expected(certificate, "心-a")["error"]
+    assert expected(certificate, "a-bc")["latents"] == ["z2"]
+    rng = random.Random(0)
+    asked += ["".join(rng.choice([*names, *"&|-^~() "]) for _ in range(rng.randint(1, 7))) for _ in range(2000)]
+    told = [expected(certificate, text).get("error", "") for text in asked]
+    assert sum("one meaning" in error for error in told) > 50
+    assert told.count("") > 50
+    assert disagreements(tab, tmp_path / "readings.html", [certificate], [asked]) == []
+
+
 def test_a_query_is_typed_and_sent_with_enter_and_taken_away_with_escape(tab: Browser, page: nm.Certificate):
     tab.run("() => document.querySelector('.explorer input').focus()")
     tab.call("Input.insertText", text="pulse - 'the gait'")

@@ -377,7 +377,9 @@ def _try_step(model: OwnObjective, x: Tensor) -> None:
     buffers = {name: buffer.detach().clone() for name, buffer in model.named_buffers()}
     draws = {k: v.to(x) for k, v in model.draws(len(x), seeds.generator(0, "held-out draws")).items()}
     skeleton = deepcopy(model).to("meta")
-    must = "A module, its loss and the penalty must run with weights that are handed to them."
+    called = "x ↦ scalar" if isinstance(model.loss, str) else "(module, x) ↦ scalar"
+    parts = "A module" if model.loss is None else f"A module, its loss, called as {called},"
+    must = f"{parts} and the penalty must run with weights that are handed to them."
     _, terms = said(lambda: functional_call(skeleton, (weights, buffers), (x, draws, 1.0)), must)
     changed = [name for name, buffer in model.named_buffers() if not torch.equal(buffer, buffers[name])]
     must = "Buffers must not change in a forward pass; call eval() on that layer, or use a LayerNorm."

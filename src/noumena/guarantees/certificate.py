@@ -115,9 +115,11 @@ class Certificate:
         """Every known competitor of every latent."""
         return tuple(self.rivals)
 
-    def query(self, latents: LatentSet | str) -> Answer:
+    def query(self, latents: Any) -> Answer:
         """What is guaranteed about a set of latents, given as a set or as text, ``"(x1 & x2) - x3"``."""
         asked = queries.parse(latents, self.structure) if isinstance(latents, str) else latents
+        given = " ".join(f"{latents!r:.60}".split())
+        checks.require(isinstance(asked, LatentSet), "A query must be text or a set of latents.", given)
         checks.require(
             asked.universe == self.structure.latent, "A query must be about this structure's latents.", f"{asked}"
         )
@@ -131,11 +133,6 @@ class Certificate:
             raise InputError(
                 f"A witness needs a pair with a known competitor. Got {names}: {self.verdict(t, r).answer}."
             )
-        if rival.kind == "observations" and len(self.structure) == self.structure.n_observed:
-            raise InputError(
-                "A witness must have other latents. Got a fitted model that is ẑ = x itself: whatever the world is, it "
-                "explains the data as sparsely."
-            )
         if self.model is None:
             raise InputError(
                 "A witness is built from a decoder: certify a world (worlds.structured(structure)), a fitted model or "
@@ -143,7 +140,7 @@ class Certificate:
             )
         from noumena.guarantees.witness import build  # torch is imported when there is a decoder
 
-        return build(rival, self.model)
+        return build(rival, self.model, self.structure.index(r))
 
     def sparser(self) -> Witness | None:
         """An equivalent model with fewer dependencies, a better start for further training; ``None`` if none is found.
@@ -162,17 +159,20 @@ class Certificate:
         return flips(self.structure)
 
     def ambiguity(self, t: str | int) -> Ambiguity:
-        """Up to what latent ``t`` is pinned down: element-wise, or together with its block."""
+        """Up to what latent ``t`` is pinned down: element-wise, or together with its block; any map of one latent where
+        nothing is proved."""
         block = tuple(sorted(self.block_of(self.structure.index(t))))
+        if self.structure.n_latents == 1 and self.broken_premises:
+            return Ambiguity("any")
         return Ambiguity("element-wise") if len(block) == 1 else Ambiguity("block-wise", (block,))
 
     def known_up_to(self, t: str | int) -> str:
         """The ambiguity of latent ``t`` in the structure's own names."""
         t = self.structure.index(t)
         block = sorted(self.block_of(t))
-        return (
-            "element-wise" if len(block) == 1 else f"block-wise {{{listed([self.structure.latent[r] for r in block])}}}"
-        )
+        if len(block) == 1:
+            return self.ambiguity(t).group
+        return f"block-wise {{{listed([self.structure.latent[r] for r in block])}}}"
 
     def blocks(self) -> Blocks:
         """The finest partition whose parts are proved not to mix."""
@@ -308,7 +308,8 @@ class Certificate:
 
     def _overall(self, t: int) -> Verdict:
         if self.structure.n_latents == 1:
-            return Verdict("identified", "it is the only latent")
+            alone = Verdict("identified", "it is the only latent")
+            return Verdict("open", self.why_open) if self.broken_premises else alone
         block = self.block_of(t)
         if len(block) == 1:
             return Verdict("identified", self._why_apart)

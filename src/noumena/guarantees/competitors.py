@@ -100,10 +100,9 @@ class Rivals:
     def _of(self, t: int, met: Met) -> Iterator[Competitor]:
         """Competitors of ``t`` that carry a latent not ``met`` when their turn comes."""
         S = self.structure
-        if self.fitted and not self.independent and S.n_observed == S.n_latents:
-            return _square(S, t)  # a statement about every world behind the data, whatever was fitted
         triangular = partial(_triangular, triangles=self._triangles)
-        kinds = (_rotations, triangular) if self.independent else (_shears, _substitutions, _observations)
+        observations = _square if self.fitted else _observations
+        kinds = (_rotations, triangular) if self.independent else (_shears, _substitutions, observations)
         candidates = (c for kind in kinds for c in kind(S, t, met))
         return (c for c in candidates if not met.issuperset(c.carries) and self.allowed(c))
 
@@ -185,19 +184,18 @@ def _observations(S: Structure, t: int, met: Met) -> Iterator[Competitor]:
         yield Competitor("observations", t, tuple(sorted(carried)), change, sentence, "g is invertible", rows)
 
 
-def _square(S: Structure, t: int) -> Iterator[Competitor]:
-    """With as many observations as latents every pair of a fitted model has the same competitor, whatever was
-    fitted."""
-    if S.n_latents == 1:
-        return
-    sentence = (
-        f"ẑ = x: with as many observations as latents, the {S.n_observed} observations explain the data with "
-        f"{S.n_observed} dependencies whatever the world is, so few dependencies are no evidence for these {len(S)}"
-    )
-    rows = (_matching(S, range(S.n_observed), i, t) for i in S.observations_of(t))
-    found = next((m for m in rows if m), tuple(range(S.n_observed)))
-    others = tuple(r for r in range(S.n_latents) if r != t)
-    yield Competitor("observations", t, others, S.n_observed - len(S), sentence, "g is invertible", found)
+def _square(S: Structure, t: int, met: Met) -> Iterator[Competitor]:
+    """With as many observations as latents they compete with every fitted model, whatever was fitted: each of those
+    that can stand for ``t`` carries its other latents."""
+    for i in S.rows_of(t).tolist() if S.n_observed == S.n_latents else ():
+        others, rows = tuple(r for r in S.latents_of(i) if r != t), _matching(S, range(S.n_observed), i, t)
+        if others and rows:
+            sentence = (
+                f"ẑ = x, {S.observed[i]} in place of {S.latent[t]}: with as many observations as latents, the "
+                f"{S.n_observed} observations explain the data with {S.n_observed} dependencies whatever the world is, "
+                f"so few dependencies are no evidence for these {len(S)}"
+            )
+            yield Competitor("observations", t, others, S.n_observed - len(S), sentence, "g is invertible", rows)
 
 
 def _rotations(S: Structure, t: int, met: Met) -> Iterator[Competitor]:

@@ -12,8 +12,9 @@ block between injective ones, fed by the whole space, is observably injective (F
 rank: some cell keeps every dimension, and what the others collapse has fewer.
 
 Reference: mixture priors (paper 003), Definition 3.2 and (F1).
-Deviations: cells thinner than ``TOLERANCE`` are not seen; a network that narrows, or has several ReLU blocks, may be
-injective without any of this showing it, and is then answered ``unknown``.
+Deviations: ranks are those of columns of equal length, so that the latents' units do not decide; a cell that collapses
+but is thinner than ``TOLERANCE``, for how far away it lies, is answered ``unknown``, and so is a network that narrows,
+or has several ReLU blocks, which may be injective without any of this showing it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ OBSERVABLY = "F3 the decoder is observably injective"
 INJECTIVE = "F4 the decoder is injective"
 
 TOLERANCE = 1e-6
-"""Singular values and cells smaller than this, relative to the largest, count as none."""
+"""Singular values smaller than this, relative to the largest, count as none; cells this thin are not decided."""
+ROUNDING = 1e-12
+"""Rows, columns and cells smaller than this, relative to the others, come from rounding."""
 MOST_CELLS = 1000
 """Linear programs solved for one ReLU block before giving up."""
 MOST_ENTRIES = 1_000_000
@@ -222,7 +225,10 @@ def _slopes(layer: nn.Module, shape: tuple[int, ...]) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Rectified:
-    """Whether ``h ↦ ReLU(W h + b)`` is injective (``None``: given up) and, if not, an input where it collapses."""
+    """Whether ``h ↦ ReLU(W h + b)`` is injective and, if not, an input where it collapses.
+
+    ``None`` stands for given up: with an input in a cell too thin to be sure of, or without one for too many cells.
+    """
 
     injective: bool | None
     collapsed: np.ndarray | None
@@ -237,33 +243,52 @@ def rectified(W: np.ndarray, b: np.ndarray, *, leaky: np.ndarray | None = None) 
     >>> rectified(np.array([[1.0]]), np.zeros(1)).collapsed < 0
     array([ True])
     """
+    columns = _lengths(W, b)
+    W = W / columns
     n, norms = W.shape[1], np.linalg.norm(W, axis=1)
-    U, c = W[norms > 0] / norms[norms > 0, None], b[norms > 0] / norms[norms > 0]
-    open_ = leaky[norms > 0] if leaky is not None else np.zeros(len(U), dtype=bool)
+    real = norms > ROUNDING * norms.max(initial=0)
+    U, c = W[real] / norms[real, None], b[real] / norms[real]
+    open_ = leaky[real] if leaky is not None else np.zeros(len(U), dtype=bool)
     always, U, c = U[open_], U[~open_], c[~open_]
     unit = float(np.abs(c).max(initial=0)) or 1.0
-    c = c / unit
+    c, unit = c / unit, unit / columns
     for point in _far_away(U, c):
         if not _spans(np.vstack([always, U[U @ point + c >= 0]])):
             return Rectified(False, point * unit, 0)
-    programs, cells = 0, [(np.zeros(0), np.zeros(n))]
+    programs, thin, cells = 0, None, [(np.zeros(0), np.zeros(n))]
     while cells:
         signs, point = cells.pop()
         i = len(signs)
         if _spans(np.vstack([always, U[:i][signs > 0]])):
             continue
         if i == len(U):
-            return Rectified(False, point * unit, programs)
+            if (signs * _relative(U, c, point) > TOLERANCE).all():
+                return Rectified(False, point * unit, programs)
+            thin = point * unit
+            continue
         for sign in (1.0, -1.0):
             inside: np.ndarray | None = point
-            if sign * (U[i] @ point + c[i]) <= TOLERANCE:
+            if sign * _relative(U[i], c[i], point) <= TOLERANCE:
                 programs += 1
                 inside = _inside(U[: i + 1], c[: i + 1], np.append(signs, sign))
             if inside is not None:
                 cells.append((np.append(signs, sign), inside))
         if programs > MOST_CELLS:
             return Rectified(None, None, programs)
-    return Rectified(True, None, programs)
+    return Rectified(True if thin is None else None, thin, programs)
+
+
+def _lengths(W: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The columns' lengths, which depend on the inputs' units; 1 for those that are zero up to rounding."""
+    lengths = np.linalg.norm(W, axis=0)
+    largest = max(lengths.max(initial=0), np.abs(b).max(initial=0))
+    return np.where(lengths > ROUNDING * largest, lengths, 1.0)
+
+
+def _relative(U: np.ndarray, c: Any, point: np.ndarray) -> Any:
+    """``U h + c`` relative to the size of what is added up: how surely a point lies on its side of each hyperplane."""
+    size = np.abs(U) @ np.abs(point) + np.abs(c)
+    return (U @ point + c) / np.where(size > 0, size, 1)
 
 
 def _spans(rows: np.ndarray) -> bool:
@@ -279,12 +304,25 @@ def _far_away(U: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def _inside(U: np.ndarray, c: np.ndarray, signs: np.ndarray) -> np.ndarray | None:
-    """A point well inside the cell ``signs · (U h + c) > 0``; ``None`` when the cell is empty."""
+    """A point well inside the cell ``signs · (U h + c) > 0``; ``None`` when the cell is empty.
+
+    Where the cell looks neither empty nor open, it is looked at again from nearby, down to rounding: a kink far away
+    makes all others look like one.
+    """
     n = U.shape[1]
     constraints = np.column_stack([-signs[:, None] * U, np.ones(len(U))])
     bounds = [(None, None)] * n + [(None, 1.0)]
-    found = linprog(np.append(np.zeros(n), -1.0), A_ub=constraints, b_ub=signs * c, bounds=bounds, method="highs")
-    return found.x[:n] if found.success and found.x[n] > TOLERANCE else None
+    point, unit, finest = np.zeros(n), 1.0, max(ROUNDING, np.abs(c[c != 0]).min(initial=1))
+    while unit > ROUNDING * finest:
+        margins = np.minimum(signs * (U @ point + c) / unit, 1 / ROUNDING)  # further away is as good
+        found = linprog(np.append(np.zeros(n), -1.0), A_ub=constraints, b_ub=margins, bounds=bounds, method="highs")
+        if not found.success:
+            return point  # not shown to be empty; whether it is inside is looked at in the end
+        point = point + unit * found.x[:n]
+        if abs(found.x[n]) > TOLERANCE:
+            return point if (signs * _relative(U, c, point) > ROUNDING).all() else None
+        unit *= TOLERANCE
+    return None
 
 
 @dataclass(frozen=True)
@@ -300,7 +338,8 @@ def _judge(block: Block) -> _Verdict:
     if block.W is None:
         return _Verdict(len(block.b), None, f"{block.name} is too large to write out")
     values = np.linalg.svd(block.W, compute_uv=False)
-    rank, columns = int((values > TOLERANCE * values.max(initial=0)).sum()), block.W.shape[1]
+    even = np.linalg.svd(block.W / _lengths(block.W, block.b), compute_uv=False)
+    rank, columns = int((even > TOLERANCE * even.max(initial=0)).sum()), block.W.shape[1]
     if rank < columns:
         return _Verdict(rank, False, f"{block.name} has rank {rank} for {columns} inputs")
     sentence = f"{block.name} has full column rank, singular values {values.min():.3g} to {values.max():.3g}"
@@ -309,12 +348,12 @@ def _judge(block: Block) -> _Verdict:
     if not block.rectified:
         return _Verdict(rank, None, f"{block.name} has an activation that is not increasing")
     found = rectified(block.W, block.b, leaky=block.slopes > 0)
+    if found.collapsed is not None:
+        where = "at" if found.injective is False else "in a cell too thin to be sure of, at"
+        sentence = f"the active rows of {block.name} do not span {where} its input {_few(found.collapsed)}"
+        return _Verdict(rank, found.injective, sentence)
     if found.injective is None:
         return _Verdict(rank, None, f"{block.name} has too many ReLU cells to enumerate")
-    if found.collapsed is not None:
-        return _Verdict(
-            rank, False, f"the active rows of {block.name} do not span at its input {_few(found.collapsed)}"
-        )
     return _Verdict(rank, True, f"{sentence}, and the active rows of every ReLU cell span")
 
 

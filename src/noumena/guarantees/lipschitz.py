@@ -42,8 +42,9 @@ MIDPOINTS = 2000
 """Rows, and pairs of them whose midpoints are looked at."""
 RESOLUTION = 0.2
 """Rows further apart than this share of their diameter cannot show a hole."""
-TOLERANCE = 1e-3
-"""A latent direction is inactive when it moves the output this much less than the strongest, everywhere."""
+TOLERANCE = 2e-5
+"""A latent direction is inactive when, over its own spread, it moves the output this much less than the strongest: what
+rounding in single precision may add up to. Whatever moves more counts, and makes ``L`` large."""
 BLOCK = 512
 """Rows whose distances are computed at once."""
 MOST_PAIRED = 400
@@ -111,6 +112,11 @@ def inactive_sentence(found: BiLipschitz) -> str:
     return f"{len(named)} inactive directions were dropped (mostly {', '.join(sorted(named))})"
 
 
+def dropped(found: BiLipschitz) -> tuple[str, ...]:
+    """What a verdict on the active directions leaves out; nothing where all are active."""
+    return (f"{inactive_sentence(found)}; nothing is said of them",) if len(found.inactive) else ()
+
+
 def bi_lipschitz(
     decoder: Any, z: Any, *, probes: int | None = None, tolerance: float = TOLERANCE, seed: int = 0
 ) -> BiLipschitz:
@@ -124,15 +130,35 @@ def bi_lipschitz(
     """
     probes = None if probes is None else checks.count(probes, "probes")
     J = jacobians(decoder, z)
-    strength, directions = np.linalg.eigh(np.einsum("bij,bik->jk", J, J) / len(J))
-    strength, directions = strength[::-1], directions[:, ::-1].T
-    used = strength > checks.number(tolerance, "tolerance", minimum=0, maximum=1) ** 2 * strength[0]
-    reduced = J @ directions[used].T
+    tolerance = checks.number(tolerance, "tolerance", minimum=0, maximum=1)
+    active, inactive = _directions(np.einsum("bij,bik->jk", J, J) / len(J), _spreads(checks.table(z, "z")), tolerance)
+    reduced = J @ active.T
     singular = np.linalg.svd(reduced, compute_uv=False)
     if reduced.shape[1] < reduced.shape[2]:  # fewer outputs than active directions: some direction is always lost
         singular = np.pad(singular, ((0, 0), (0, reduced.shape[2] - reduced.shape[1])))
     sampled = None if probes is None else _sampled(reduced, probes, seed)
-    return BiLipschitz(_excess(singular), singular, directions[used], directions[~used], sampled)
+    return BiLipschitz(_excess(singular), singular, active, inactive, sampled)
+
+
+def _spreads(z: np.ndarray) -> Float[np.ndarray, " latent"]:
+    """The latents' standard deviations, the largest of them for those that do not vary."""
+    spreads = np.where(np.ptp(z, axis=0) > 0, z.astype(np.float64).std(axis=0), 0)
+    return np.where(spreads > 0, spreads, spreads.max() or 1)
+
+
+def _directions(
+    moved: Float[np.ndarray, "latent latent"], spreads: Float[np.ndarray, " latent"], tolerance: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Orthonormal active directions, the strongest first, and inactive ones, of the mean ``moved`` of ``JᵀJ``.
+
+    What is inactive is judged with every latent in units of its spread, so that no choice of units drops a latent.
+    """
+    strength, standard = np.linalg.eigh(spreads[:, None] * moved * spreads)
+    still = spreads[:, None] * standard[:, strength <= tolerance**2 * strength[-1]]
+    basis = np.linalg.qr(still / np.linalg.norm(still, axis=0), mode="complete")[0]
+    inactive, rest = basis[:, : still.shape[1]], basis[:, still.shape[1] :]
+    active = rest @ np.linalg.eigh(rest.T @ moved @ rest)[1][:, ::-1]
+    return active.T, inactive.T
 
 
 def _excess(stretches: Float[np.ndarray, "batch stretch"]) -> Float[np.ndarray, " batch"]:

@@ -12,13 +12,14 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from noumena import checks
+from noumena import checks, seeds
 from noumena.derivatives import Map, columns, jacobian
 from noumena.derivatives.guests import received, require_rows, unwrapped
 from noumena.derivatives.jacobians import by_row
 from noumena.estimators import Estimator
 from noumena.guarantees import premises
 from noumena.guarantees.changes import substitution
+from noumena.guarantees.collisions import invertible_at, nudged
 from noumena.guarantees.competitors import Competitor, substitutable, tried
 from noumena.guarantees.decoders import outcome
 from noumena.guarantees.diversity import spanning, too_few
@@ -34,7 +35,7 @@ from noumena.worlds import World
 POINTS = 16
 """Latent points at which a Jacobian's gap is computed."""
 GRADIENTS = 256
-"""Latent points at which rows' gradients are compared."""
+"""Latent points at which rows' gradients are compared, and at which entries of the support must not vanish."""
 LATENTS = 4096
 """Latent points of a world that witnesses are built from, and as many to verify them."""
 PROBES = 256
@@ -108,7 +109,7 @@ def _require_derivatives(decoder: Map, points: Tensor) -> None:
 
 def _world(world: World) -> Read:
     S = world.structure
-    gap, bound, evidence = _gap_at_points(world.jacobian(world.latents(POINTS)).numpy(), S)
+    gap, bound, evidence = _gap_at_points(lambda z: world.jacobian(z).numpy(), world.latents(POINTS), S)
     gaussian = world.law.name in ("gaussian", "unit gaussian")
     model = Model(world.decoder, world.latents(2 * LATENTS, seed=1), S, gaussian=gaussian)
     return Read(
@@ -140,9 +141,11 @@ def _fitted(model: Estimator, threshold: float | None) -> Read:
 
 def _decoder(decoder: Callable, points: Tensor, S: Structure, fit: tuple[Hypothesis, ...]) -> Read:
     decoder, points = received(decoder, points, precise=True)  # for counting what cancels
-    few = points[: within(POINTS, S.n_observed, S.n_latents, entries=ASKED)]
-    J = _jacobian(decoder, few, S.n_observed).cpu().numpy()
-    gap, bound, at_points = _gap_at_points(J * S.dense, S)
+    points = points[torch.randperm(len(points), generator=seeds.generator(0, "rows of points"))]  # they may be sorted
+    few = points[: within(GRADIENTS, S.n_observed, S.n_latents, entries=ASKED)]
+    gap, bound, at_points = _gap_at_points(
+        lambda z: _jacobian(decoder, z, S.n_observed).cpu().numpy() * S.dense, few, S
+    )
     assert S.evidence is not None
     model = Model(decoder, points, S, threshold=max(S.evidence.threshold, EXACT))
     return Read(
@@ -150,7 +153,14 @@ def _decoder(decoder: Callable, points: Tensor, S: Structure, fit: tuple[Hypothe
         S,
         gap,
         bound,
-        (*fit, premises.clear(S), premises.all_in_use(S), at_points, premises.more_observations(S)),
+        (
+            *fit,
+            premises.clear(S),
+            premises.all_in_use(S),
+            at_points,
+            invertible_at(decoder, points),
+            premises.more_observations(S),
+        ),
         (_spanning(model, exact=False),),
         premises.independent_points(points),
         model,
@@ -176,24 +186,42 @@ def _few(model: Model, most: int) -> Tensor:
     return model.known[: within(most, S.n_observed, S.n_latents, entries=ASKED)]
 
 
-def _gap_at_points(J: np.ndarray, S: Structure) -> tuple[Gap | None, int | None, Hypothesis]:
-    """The smallest gap over points where no entry of the support vanishes; beyond the size of enumeration a lower bound
-    at the points; beyond that the support's own gap."""
-    name = "full support and no accidental cancellation"
-    full = [point for point in J if bool(((point != 0) == S.dense).all())]
-    gaps = [gap for gap in (point_gap(point) for point in full) if gap is not None]
+def _gap_at_points(
+    jacobians: Callable[[Tensor], np.ndarray], z: Tensor, S: Structure
+) -> tuple[Gap | None, int | None, Hypothesis]:
+    """The smallest gap over some points; beyond the size of enumeration a lower bound; beyond that the support's own
+    gap. Where an entry of the support vanishes at a point and around it, latents may be mixed there at no cost."""
+    name, J = "full support and no accidental cancellation", jacobians(z)
+    lacking = _lacking(J, S)
+    if len(lacking):  # by accident perhaps, as a square's slope at zero
+        J[lacking] = jacobians(nudged(z[lacking], z.std(dim=0)))
+        lacking = _lacking(J, S)
     generic = generic_gap_of(S)
+    if len(lacking):
+        i, j = np.argwhere((J[lacking[0]] == 0) & S.dense)[0]
+        evidence = (
+            f"at {len(lacking)} of {len(J)} sampled points, and around them, something in the support vanishes, such "
+            f"as {S.observed[i]}–{S.latent[j]}"
+        )
+        return generic, None, Hypothesis(name, "fails", evidence)
+    some = J[:POINTS]
+    gaps = [gap for gap in (point_gap(point) for point in some) if gap is not None]
     if gaps:
-        lowest = min(gaps, key=lambda gap: gap.value)
+        lowest = min([*gaps, *([] if generic is None else [generic])], key=lambda gap: gap.value)
         same = ", as the support alone says" if generic is not None and lowest.value == generic.value else ""
-        evidence = f"at {len(gaps)} of {len(J)} sampled points the gap is {lowest.value} or more{same}"
+        evidence = f"at {len(gaps)} of {len(some)} sampled points the gap is {lowest.value} or more{same}"
         return lowest, None, Hypothesis(name, "supported", evidence)
-    bound = _bound(full)
+    bound = _bound(list(some))
     if bound > 0:
-        evidence = f"at {len(full)} of {len(J)} sampled points the gap is at least {bound}, whatever cancels"
+        evidence = f"at {len(some)} sampled points the gap is at least {bound}, whatever cancels"
         return None, bound, Hypothesis(name, "supported", evidence)
-    reason = "too many exchanges to enumerate" if full else "no sampled point has full support"
-    return generic, None, Hypothesis(name, "unknown", f"{reason}; read off the support with generic entries")
+    reason = "too many exchanges to enumerate; read off the support with generic entries"
+    return generic, None, Hypothesis(name, "unknown", reason)
+
+
+def _lacking(J: np.ndarray, S: Structure) -> np.ndarray:
+    """The points at which an entry of the support is zero."""
+    return np.flatnonzero(((J == 0) & S.dense).any(axis=(1, 2)))
 
 
 def _bound(points: list[np.ndarray]) -> int:

@@ -128,10 +128,11 @@ class Nearness(Reading):
     @property
     def headline(self) -> str:
         """The conclusion, how near, and which of the two kinds of nearness it is about."""
-        structural = "Measured: structural nearness, on the true latents; consistency across runs is not correctness."
-        statistical = "Measured: statistical nearness, consistency across runs; consistency is not correctness."
+        structural = "structural nearness, on the true latents; consistency across runs"
+        statistical = "statistical nearness, consistency across runs; consistency"
         which = structural if self.measured == "structural" else statistical
-        return f"{super().headline} {self._how_near} {which}"
+        dropped = "" if self.lipschitz is None else "".join(f" {d}." for d in lipschitz.dropped(self.lipschitz))
+        return f"{super().headline}{dropped} {self._how_near} Measured: {which} is not correctness."
 
     @property
     def _how_near(self) -> str:
@@ -270,9 +271,8 @@ def _theorems(
 
 
 def _others(found: BiLipschitz) -> tuple[str, ...]:
-    low, high = found.stretch
-    same = f"the other decoder also stretches by {low:.3g} to {high:.3g}, or is (1+L)-bi-Lipschitz"
-    return (same, f"{lipschitz.inactive_sentence(found)}; nothing is said of them") if len(found.inactive) else (same,)
+    stretch = "{:.3g} to {:.3g}".format(*found.stretch)
+    return (f"the other decoder also stretches by {stretch}, or is (1+L)-bi-Lipschitz", *lipschitz.dropped(found))
 
 
 # ---- worlds --------------------------------------------------------------------------------------------------------

@@ -128,7 +128,7 @@ def _read_mixture(
 
     law = Mixture.of(subject)
     known = law is subject if known is None else known
-    ranks = law.ranks(tolerance=variance_tolerance(precision(known, None)))
+    ranks = law.standardised().ranks(tolerance=variance_tolerance(precision(known, None)))  # as both ladders judge
     if (ranks == law.n_latents).all():
         return mixture_ladder(law, decoder=decoder, exact=known)
     return degenerate_ladder(law, decoder=decoder, exact=known, explained=explained)
@@ -218,6 +218,8 @@ def _allowed(independence: Hypothesis, available: Any) -> Any:
 def _gap_sentence(S: Structure, gap: Gap | None, bound: int) -> str:
     if gap is None:
         return f"every set of lighter latents has {bound} rows or more to spare" if bound else "not shown"
+    if S.n_latents == 1:
+        return f"there is no other latent to exchange {S.latent[0]} with"
     names = ", ".join(S.latent[t] for t in gap.exchange)
     sentence = f"the cheapest exchange mixes {names} and costs {gap.value} dependencies"
     sparser = ": a sparser basis exists, and sparser() builds a model where it can" if gap.value < 0 else ""

@@ -70,7 +70,8 @@ class Verification:
     dependencies: int
     allowed: int
     mixing: float
-    """How much the second strongest original latent moves the new one, as a share of its spread."""
+    """How much the latent that is asked for moves the new one, or the second strongest if that is less, as a share of
+    its spread."""
     dependence: float
     """Cramér's V of the most dependent pair of new latents, corrected for chance."""
     independent: bool
@@ -98,6 +99,8 @@ class Witness:
     competitor: Competitor
     model: Model
     change: Change
+    carries: int | None = None
+    """The latent that is asked for, of those that the competitor carries; any where none is."""
 
     def latents(self, z: Any) -> Any:
         """The witness's latents at the original latents ``z``; numpy in, numpy out, a tensor in its precision."""
@@ -142,12 +145,13 @@ class Witness:
         x, z_hat = self.model.decoder(few), self.change.forward(few)
         missed = ((self.decode(z_hat) - x).abs().amax(dim=0) / x.std(dim=0)).max()
         strength = relative_strength(self.decode, z_hat)
-        moves = shares(jacobian(self.change.forward, few), few, z_hat)[self.competitor.latent]
+        moves = shares(jacobian(self.change.forward, few), few, z_hat)[self.competitor.latent].detach()
+        second = float(moves.sort(descending=True).values[1]) if len(moves) > 1 else 0.0
         return Verification(
             observations=float(missed.detach()),
             dependencies=int((strength > self.model.threshold).sum()),
             allowed=len(self.model.structure),
-            mixing=float(moves.detach().sort(descending=True).values[1]) if len(moves) > 1 else 0.0,
+            mixing=second if self.carries is None else min(second, float(moves[self.carries])),
             dependence=dependence(self.change.forward(points[:JUDGED]).detach().cpu().numpy()),
             independent=self.competitor.kind in ("rotation", "triangular"),
             tolerance=tolerance,
@@ -170,11 +174,11 @@ class _Composed(nn.Module):
         return self.witness.decode(z_hat)
 
 
-def build(competitor: Competitor, model: Model) -> Witness:
-    """The witness of a competitor on a model."""
+def build(competitor: Competitor, model: Model, carries: int | None = None) -> Witness:
+    """The witness of a competitor on a model, for one of the latents that it carries."""
     if competitor.kind == "shear":
         return _largest_shear(competitor, model)
-    return Witness(competitor, model, _CHANGES[competitor.kind](competitor, model))
+    return Witness(competitor, model, _CHANGES[competitor.kind](competitor, model), carries)
 
 
 def _largest_shear(competitor: Competitor, model: Model) -> Witness:

@@ -3,9 +3,11 @@
 
   const SPACE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
   const BLANK = new RegExp(`^[${SPACE}]*$`, "u");
-  const GAP = new RegExp(`[${SPACE}]`, "uy");
+  const GAP = new RegExp(`[${SPACE}]*`, "uy");
   const GAPS = new RegExp(`[${SPACE}]+`, "u");
-  const WORD = new RegExp(`[^${SPACE}&|^~()"'-]+`, "uy");
+  const LETTER = `[^${SPACE}&|^~()"'-]`;
+  const WORD = new RegExp(`${LETTER}+`, "uy");
+  const ENDS_IN_A_WORD = new RegExp(`${LETTER}$`, "u");
   const QUOTED = /(["'])([^\n]*?)\1/uy;
   const SIGNS = "&|-^~()";
   const LOOSEST_FIRST = ["|", "^", "&", "-"];
@@ -46,32 +48,87 @@
     return pattern.exec(text);
   };
 
+  // The first place from here on that is no space.
+  const past = (text, at) => at + match(GAP, text, at)[0].length;
+
+  // Whether a name stands at a place and does not end within a word.
+  const stands = (name, text, at) =>
+    text.startsWith(name, at) && !(ENDS_IN_A_WORD.test(name) && match(WORD, text, at + name.length));
+
+  // What a place in a text may hold, the longest first: what is in quotes, or else a name, a sign or a word.
+  const tokensAt = (text, at, S) => {
+    const token = (words, length, isName) => ({ words, at, next: past(text, at + length), isName });
+    const quoted = match(QUOTED, text, at);
+    if (quoted) return [token(quoted[2], quoted[0].length, true)];
+    const found = S.odd.filter((name) => stands(name, text, at)).map((name) => token(name, name.length, true));
+    const word = match(WORD, text, at);
+    if (SIGNS.includes(text[at])) found.push(token(text[at], 1, false));
+    else if (word) found.push(token(word[0], word[0].length, true));
+    return found;
+  };
+
+  // A text of no reading, token by token with the longest names, so that what is wrong can be told.
   const tokens = (text, S) => {
     const found = [];
-    let at = 0;
-    const take = (words, length, isName) => {
-      found.push({ words, at, isName });
-      at += length;
-    };
+    let at = past(text, 0);
     while (at < text.length) {
-      if (match(GAP, text, at)) {
-        at += 1;
-        continue;
-      }
-      const quoted = match(QUOTED, text, at);
-      const whole = S.odd.find((name) => text.startsWith(name, at));
-      const word = match(WORD, text, at);
-      if (quoted) take(quoted[2], quoted[0].length, true);
-      else if (whole !== undefined) take(whole, whole.length, true);
-      else if (SIGNS.includes(text[at])) take(text[at], 1, false);
-      else if (word) take(word[0], word[0].length, true);
-      else throw misread(text, at, "a quote that is not closed");
+      const [first] = tokensAt(text, at, S);
+      if (!first) throw misread(text, at, "a quote that is not closed");
+      found.push(first);
+      at = first.next;
     }
     return found;
   };
 
+  // Whether a name is wanted and how many parentheses are open behind a token; null where it cannot stand.
+  const stateAfter = ({ words, isName }, { wanted, opened }, S) => {
+    if (isName) return wanted && (S.observations.has(words) || S.latents.has(words)) ? { wanted: false, opened } : null;
+    if (words === "~" || words === "(") return wanted ? { wanted, opened: opened + (words === "(") } : null;
+    if (words === ")") return opened && !wanted ? { wanted, opened: opened - 1 } : null;
+    return wanted ? null : { wanted: true, opened };
+  };
+
+  const unrolled = (way) => {
+    const found = [];
+    for (let last = way; last; last = last.earlier) found.push(last.token);
+    return found.reverse();
+  };
+
+  // Up to two ways to read all of a text as names that signs join. Ways are kept by where they have come and the state
+  // there, up to two of each: they all end alike, so that very many readings are seen to be two as fast as any.
+  const readings = (text, S) => {
+    const ways = Array.from({ length: text.length + 1 }, () => new Map());
+    const reach = (at, { wanted, opened }, more) => {
+      const key = `${wanted} ${opened}`;
+      const known = ways[at].get(key)?.known ?? [];
+      ways[at].set(key, { wanted, opened, known: [...known, ...more].slice(0, 2) });
+    };
+    reach(past(text, 0), { wanted: true, opened: 0 }, [null]);
+    for (let at = 0; at < text.length; at += 1) {
+      for (const state of ways[at].values()) {
+        for (const token of tokensAt(text, at, S)) {
+          const after = stateAfter(token, state, S);
+          if (after) reach(token.next, after, state.known.map((earlier) => ({ token, earlier })));
+        }
+      }
+    }
+    return (ways[text.length].get("false 0")?.known ?? []).map(unrolled);
+  };
+
+  // Where two readings part, and what each has there.
+  const ambiguous = (text, one, other) => {
+    const k = one.findIndex((token, n) => token.words !== other[n].words || token.isName !== other[n].isName);
+    const parting = [one[k].words, other[k].words].sort((a, b) => b.length - a.length);
+    return new InputError(
+      `A query must have one meaning; write its names in quotes. Got ${printed(text)}, where ` +
+        `${parting.map(printed).join(" or ")} can be meant at character ${place(text, one[k].at)}.`,
+    );
+  };
+
   const parse = (text, S) => {
-    const all = tokens(text, S);
+    const read = readings(text, S);
+    if (read.length > 1) throw ambiguous(text, ...read);
+    const all = read.length ? read[0] : tokens(text, S);
     const deep = all.filter((token) => !token.isName && "(~".includes(token.words)).length;
     if (deep > S.deepest) {
       throw new InputError(`A query must have at most ${S.deepest} parentheses and complements. Got ${deep}.`);

@@ -1,0 +1,110 @@
+"""Collisions: two latent points with the same observations, which show that a decoder cannot be undone.
+
+Theorems on latents assume an invertible decoder. Of one that somebody brought nobody knows it; here it is put to the
+test: its Jacobians must have full rank, and from points whose observations are suspiciously near to those of a point
+far away, Newton's steps try to meet them exactly.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from noumena import seeds
+from noumena.derivatives import Map
+from noumena.guarantees.subjects import INVERTIBLE
+from noumena.guarantees.theorem import Hypothesis
+from noumena.strength import jacobians, within
+
+SINGULAR = 1e-8
+"""A Jacobian in units of spreads has full rank when its singular values are this much of the largest."""
+COMPARED = 1024
+"""Points whose observations are compared."""
+STARTS = 64
+"""Pairs that Newton's steps start from, those that are nearest in observations for how far they are in latents."""
+STEPS = 20
+APART = 0.01
+"""How far apart, in spreads, points must be for the same observations to count."""
+SAME = 1e-9
+"""How near, in spreads, observations must come to be the same."""
+ENTRIES = 2**21
+"""Entries of Jacobians at all starts, which bounds the starts of wide decoders."""
+NUDGE = 1e-3
+"""How far, in spreads, a point is moved to tell whether what vanishes there vanishes around it."""
+
+
+def nudged(points: Tensor, spread: Tensor) -> Tensor:
+    """The points a little way off, so that nothing vanishes at them by accident."""
+    noise = torch.randn(points.shape, generator=seeds.generator(0, "nudged points"), dtype=points.dtype)
+    return points + NUDGE * spread * noise.to(points)
+
+
+def invertible_at(decoder: Map, points: Tensor) -> Hypothesis:
+    """Whether a decoder can be undone, as far as points show it: ``fails`` with a Jacobian that lacks rank or with a
+    collision, else ``supported``."""
+    points = points[:COMPARED]
+    with torch.no_grad():
+        x = decoder(points.clone())
+    z_spread, x_spread = points.std(dim=0), x.std(dim=0)
+    n, d = x.shape[1], points.shape[1]
+    if int((x_spread > 0).sum()) < d:
+        return Hypothesis(INVERTIBLE, "fails", f"{int((x_spread > 0).sum())} observations vary with {d} latents")
+    units = z_spread, torch.where(x_spread > 0, x_spread, 1.0)
+    few = points[: within(STARTS, n, d, entries=ENTRIES)]
+    margin = _margins(decoder, few, units)
+    flat = torch.nonzero(margin <= SINGULAR)[:, 0]
+    if len(flat):
+        margin[flat] = _margins(decoder, nudged(few[flat], z_spread), units)
+        lacking = int((margin <= SINGULAR).sum())
+        if lacking:
+            evidence = f"at {lacking} of {len(few)} sampled points, and around them, the Jacobian has rank below {d}"
+            return Hypothesis(INVERTIBLE, "fails", evidence)
+    apart = _collision(decoder, points, x, units)
+    if apart is not None:
+        evidence = f"two points that are {apart:.2f} spreads apart have the same observations"
+        return Hypothesis(INVERTIBLE, "fails", evidence)
+    evidence = (
+        f"smallest/largest singular value of the Jacobian ≥ {float(margin.min()):.1e} at {len(few)} sampled points, "
+        f"and no two of {len(points)} could be moved to the same observations"
+    )
+    return Hypothesis(INVERTIBLE, "supported", evidence)
+
+
+def _margins(decoder: Map, z: Tensor, units: tuple[Tensor, Tensor]) -> Tensor:
+    """Smallest over largest singular value of the Jacobian in units of spreads, at every point."""
+    J = torch.cat(list(jacobians(decoder, z, len(units[1])))) * units[0] / units[1][:, None]
+    singular = torch.linalg.svdvals(J)
+    return singular[:, -1] / singular[:, 0].clamp_min(torch.finfo(J.dtype).tiny)
+
+
+def _collision(decoder: Map, z: Tensor, x: Tensor, units: tuple[Tensor, Tensor]) -> float | None:
+    """How far apart two points are that have the same observations, in spreads; ``None`` where none is found."""
+    here, there = _suspects(z / units[0], x / units[1], within(STARTS, x.shape[1], z.shape[1], entries=ENTRIES))
+    if len(here) == 0:
+        return None
+    low, high = z.amin(dim=0), z.amax(dim=0)
+    wanted, home, moved = x[here], z[here], z[there].clone()
+    for _ in range(STEPS):
+        J = torch.cat(list(jacobians(decoder, moved, x.shape[1]))) * units[0] / units[1][:, None]
+        with torch.no_grad():
+            left = (wanted - decoder(moved.clone())) / units[1]
+        step = torch.linalg.lstsq(J, left[:, :, None]).solution[:, :, 0]
+        length = step.norm(dim=1, keepdim=True)
+        moved = torch.clamp(moved + units[0] * step / length.clamp_min(1.0), low, high)
+        if not bool(torch.isfinite(moved).all()):
+            return None
+    with torch.no_grad():
+        missed = ((wanted - decoder(moved.clone())) / units[1]).abs().amax(dim=1)
+    apart = ((moved - home) / units[0]).norm(dim=1)
+    met = (missed <= SAME) & (apart >= APART)
+    return float(apart[met].max()) if bool(met.any()) else None
+
+
+def _suspects(z: Tensor, x: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """Pairs of points that are near in observations for how far they are in latents, at most one of each point."""
+    ratio = torch.cdist(x, x) / torch.cdist(z, z)
+    ratio[torch.cdist(z, z) < APART] = torch.inf
+    nearest, there = ratio.min(dim=1)
+    here = torch.argsort(nearest)[:most]
+    here = here[torch.isfinite(nearest[here])]
+    return here, there[here]
