@@ -167,7 +167,7 @@ def _permutation(z: np.ndarray, z_hat: np.ndarray, up_to: Ambiguity) -> Fit:
     return (lambda new: np.asarray(new)[:, permutation] * signs), permutation
 
 
-def _scaling(z: np.ndarray, z_hat: np.ndarray, up_to: Ambiguity) -> Fit:
+def _scaling(z: np.ndarray, z_hat: np.ndarray, up_to: Ambiguity) -> tuple[Callable[[Any], np.ndarray], np.ndarray]:
     centred, centred_hat = z - z.mean(axis=0), z_hat - z_hat.mean(axis=0)
     cross = centred.T @ centred_hat
     power = (centred_hat**2).sum(axis=0)
@@ -222,34 +222,100 @@ def kernel_map(source: np.ndarray, target: np.ndarray) -> Callable[[np.ndarray],
     return lambda new: outputs.inverse_transform(ridge.predict(inputs.transform(new)))
 
 
+def _smooth_map(source: np.ndarray, target: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Of every target the best of three: an affine map, a kernel map, and a kernel map of normal scores.
+
+    A ridge flattens what is affine, and a kernel of one width does not see into long tails, where scores are even. The
+    kernel is not fitted to what the affine map leaves: that follows the tails, and errs without bound on further rows.
+    """
+    matrix, mean, mean_source = _least_squares(target, source)
+    scores = _normal_scores(source)
+    kernel, of_scores = kernel_map(source, target), kernel_map(scores(source), target)
+    maps = (lambda new: (new - mean_source) @ matrix + mean, kernel, lambda new: of_scores(scores(new)))
+    best = np.argmin([((target - function(source)) ** 2).sum(axis=0) for function in maps], axis=0)
+
+    def transform(new: np.ndarray) -> np.ndarray:
+        found = np.empty((len(new), len(best)))
+        for k in np.unique(best):
+            found[:, best == k] = maps[k](new)[:, best == k]
+        return found
+
+    return transform
+
+
+def _normal_scores(columns: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """The quantile of a Gaussian at every value's mean rank; in between a line, outside the outermost score."""
+    from scipy.special import ndtri
+
+    tables = []
+    for column in columns.T:
+        values, counts = np.unique(column, return_counts=True)
+        tables.append((values, ndtri((np.cumsum(counts) - counts / 2) / len(column))))
+    return lambda new: np.stack([np.interp(c, *table) for c, table in zip(new.T, tables, strict=True)], axis=1)
+
+
+Partners = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+"""Blocks of latents, each with its columns of learned ones."""
+
+
 def _blockwise(z: np.ndarray, z_hat: np.ndarray, up_to: Ambiguity) -> Fit:
-    """Match columns by correlation of ranks, then map each block by one smooth function of its partners."""
+    """Match columns by correlation of ranks, then map each block by one smooth function of its partners.
+
+    Functions of single latents, matched by ranks or by lines, belong to the group as well and are taken where they
+    leave less.
+    """
+    d = z.shape[1]
+    single = tuple((j,) for j in range(d))
+    blocks = up_to.blocks or (single if up_to.group == "element-wise" else (tuple(range(d)),))
+    covered = sorted(j for b in blocks for j in b)
+    checks.require(covered == list(range(d)), f"Blocks must partition the {d} latents.", f"{blocks}")
+    strength = _strength(z, z_hat)
+    matchings = ((blocks, _matched(strength, blocks)), (single, _matched(strength, single)))
+    matchings += ((single, _scaling(z, z_hat, up_to)[1]),)
+    candidates = {_partners(b, columns): columns for b, columns in matchings}
+    fits = [(_mapped(z, z_hat, partners), columns) for partners, columns in candidates.items()]
+    transform, columns = min(fits, key=lambda fit: ((z - fit[0](z_hat)) ** 2).sum())
+    permutation = np.full(d, -1)
+    for block, partners in _partners(blocks, columns):
+        permutation[list(block)[: len(partners)]] = partners
+    return transform, permutation
+
+
+def _strength(z: np.ndarray, z_hat: np.ndarray) -> np.ndarray:
+    """Absolute correlations of ranks, (true, learned)."""
     from scipy.stats import rankdata
 
     d = z.shape[1]
-    blocks = up_to.blocks or (tuple((j,) for j in range(d)) if up_to.group == "element-wise" else (tuple(range(d)),))
-    covered = sorted(j for b in blocks for j in b)
-    checks.require(covered == list(range(d)), f"Blocks must partition the {d} latents.", f"{blocks}")
     with np.errstate(invalid="ignore", divide="ignore"):  # a constant column correlates with nothing
         ranks = np.corrcoef(rankdata(z, axis=0), rankdata(z_hat, axis=0), rowvar=False)[:d, d:]
-    strength = np.nan_to_num(np.abs(ranks))
-    per_block = np.stack([strength[list(b)].max(axis=0) for b in blocks for _ in b])
-    rows, columns = _assigned(-per_block)
-    owner = [k for k, b in enumerate(blocks) for _ in b]
-    partners = {k: sorted(int(c) for r, c in zip(rows, columns, strict=True) if owner[r] == k) for k in set(owner)}
-    permutation = np.full(d, -1)
-    for k, block in enumerate(blocks):
-        permutation[list(block)[: len(partners[k])]] = partners[k]
-    maps = {k: kernel_map(z_hat[:, partners[k]], z[:, list(blocks[k])]) for k in partners if partners[k]}
+    return np.nan_to_num(np.abs(ranks))
+
+
+def _matched(strength: np.ndarray, blocks: Blocks) -> np.ndarray:
+    """A learned column for every latent, as strong as any latent of its block knows; −1 where none is left."""
+    latents = np.array([j for b in blocks for j in b])
+    rows, columns = _assigned(-np.stack([strength[list(b)].max(axis=0) for b in blocks for _ in b]))
+    found = np.full(len(strength), -1)
+    found[latents[rows]] = columns
+    return found
+
+
+def _partners(blocks: Blocks, columns: np.ndarray) -> Partners:
+    return tuple((tuple(b), tuple(sorted(int(c) for c in columns[list(b)] if c >= 0))) for b in blocks)
+
+
+def _mapped(z: np.ndarray, z_hat: np.ndarray, partners: Partners) -> Callable[[Any], np.ndarray]:
+    """Every block by a smooth function of its partners, and by its mean where it has none."""
     mean = z.mean(axis=0)
+    maps = [(list(b), list(c), _smooth_map(z_hat[:, list(c)], z[:, list(b)])) for b, c in partners if c]
 
     def transform(new: Any) -> np.ndarray:
         aligned = np.tile(mean, (len(new), 1))
-        for k, function in maps.items():
-            aligned[:, list(blocks[k])] = function(np.asarray(new)[:, partners[k]])
+        for block, columns, function in maps:
+            aligned[:, block] = function(np.asarray(new)[:, columns])
         return aligned
 
-    return transform, permutation
+    return transform
 
 
 _FITS: dict[str, Callable[[np.ndarray, np.ndarray, Ambiguity], Fit]] = {

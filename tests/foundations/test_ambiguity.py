@@ -288,6 +288,34 @@ def test_element_wise_alignment_removes_monotone_maps_of_each_latent() -> None:
     assert align(z, moved, up_to="permutation+scaling").error > 2 * found.error
 
 
+@pytest.mark.parametrize("n", [30, 300, 2100])
+@pytest.mark.parametrize("group", ["element-wise", "block-wise"])
+def test_latents_align_with_themselves_in_other_units_without_error(group: str, n: int) -> None:
+    rng = np.random.default_rng(0)
+    for z in (rng.normal(size=(n, 3)), rng.laplace(size=(n, 3)) ** 3):
+        assert align(z, 5 - 2 * z[:, [2, 0, 1]], up_to=group).error < 1e-9
+
+
+@pytest.mark.parametrize("noise", [0, 0.5, 2])
+@pytest.mark.parametrize("n", [25, 100, 2100])
+def test_functions_of_latents_and_of_blocks_leave_no_more_than_lines_do(n: int, noise: float) -> None:
+    rng = np.random.default_rng(n)
+    chain = "permutation+scaling", "element-wise", Ambiguity("block-wise", ((2, 0), (1,)))
+    for z in (rng.normal(size=(n, 3)), rng.laplace(size=(n, 3)) ** 3 * [1, 5, 9]):
+        z_hat = np.arcsinh(z[:, [1, 2, 0]]) + noise * rng.normal(size=z.shape) + 0.3 * z
+        errors = [align(z, z_hat, up_to=group).error for group in chain]
+        assert all(later <= earlier + 1e-9 for earlier, later in pairwise(errors)), errors
+
+
+@pytest.mark.parametrize("bend", [np.exp, lambda z: z**3, lambda z: np.tanh(2 * z)], ids=["exp", "cube", "tanh"])
+def test_element_wise_alignment_undoes_bends_with_long_tails_on_further_rows_too(bend: Map) -> None:
+    z = np.random.default_rng(0).laplace(size=(2000, 2))
+    bent = bend(z)
+    found = align(z[:1000], bent[:1000], up_to="element-wise")
+    assert found.error < 0.12
+    assert relative_error(z[1000:], found.transform(bent[1000:])) < 0.25
+
+
 def test_block_wise_alignment_removes_mixing_inside_blocks_and_nothing_more() -> None:
     z = np.random.default_rng(0).uniform(-1, 1, size=(800, 3))
     radius, angle = 1 + 0.3 * z[:, 0], 2 * z[:, 2]

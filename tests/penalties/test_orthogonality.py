@@ -208,3 +208,27 @@ def test_a_vanished_column_counts_as_orthogonal_and_parallel_ones_stay_finite(ki
         assert at.grad is not None
         assert at.grad.isfinite().all()
     assert float(ima_contrast(vanished)) == pytest.approx(slow_ima(J[:, :, [0, 2, 3]]), rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e-6, 1.0, 1e6, 1e20])
+def test_a_column_as_long_or_short_as_single_precision_allows_changes_neither_the_contrast_nor_its_slopes(
+    scale: float,
+) -> None:
+    J = torch.randn(3, 9, D_Z, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    J[:, :, 1] *= scale
+    single, double = J.float().requires_grad_(), J.clone().requires_grad_()
+    found, expected = ima_contrast(single), ima_contrast(double)
+    found.backward()
+    expected.backward()
+    lengths = torch.tensor([1.0, scale, 1.0, 1.0], dtype=torch.float64)  # the slope along a column is inverse to it
+    assert float(found.detach()) == pytest.approx(slow_ima(J), rel=TOLERANCE[torch.float32])
+    assert float(expected.detach()) == pytest.approx(slow_ima(J), rel=1e-9)
+    assert single.grad is not None
+    assert double.grad is not None
+    torch.testing.assert_close(single.grad.double() * lengths, double.grad * lengths, rtol=1e-5, atol=1e-6)
+
+
+def test_the_slopes_of_the_ima_contrast_are_those_of_its_formula() -> None:
+    J = slow_jacobian(smooth_decoder(), points(3)).requires_grad_()
+    formula = (J.norm(dim=-2).log().sum(dim=-1) - torch.linalg.slogdet(J.mT @ J).logabsdet / 2).mean()
+    torch.testing.assert_close(*(torch.autograd.grad(f, J)[0] for f in (ima_contrast(J), formula)))

@@ -76,7 +76,7 @@ def audit(
         held_out,
         len(split),
         tuple(pairs),
-        axes_of(sides, onto_first, split),
+        axes_of(sides, onto_first, split, seed=seed),
         trivial,
         (*tables.notes, *more, *ica_notes, *input_notes),
     )

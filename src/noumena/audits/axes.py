@@ -3,7 +3,9 @@
 Reference: statistical and structural near-identifiability (paper 004), Theorem 2. Components are axes one can use when
 other runs, whose ICA saw other rows, have them too (matched on the fitted rows, ``|correlation| ≥ 0.9`` on the measured
 ones); when other starts of ICA end in the same ones; and when they are not Gaussian, for between Gaussian components
-every rotation is as good.
+every rotation is as good. In few dimensions two such rotations are often alike by chance, so components that cannot be
+told from Gaussian ones, on the rows their ICA did not see, are not counted; a single one is, as it is what the others
+leave.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from noumena.audits.folds import Folds
 from noumena.audits.pairs import Pair, Side
@@ -30,10 +32,12 @@ class Axes:
     """Whitening and ICA of the first run in the first fold: ``axes.unmixing(z)[:, axes.which]`` are the stable axes."""
     correlations: Float[np.ndarray, " component"]
     """Of these components with their partners, the smallest over the other runs."""
+    separable: Bool[np.ndarray, " component"]
+    """Which of these components ICA can tell from one another: of two or more that may be Gaussian, none."""
     counts: tuple[int, ...]
     """How many components are found again in every run, fold by fold."""
     gaussian: tuple[int, ...]
-    """Of every run, how many components cannot be told from Gaussian ones on measured rows."""
+    """Of every run, how many components cannot be told from Gaussian ones on rows that ICA did not see."""
     components: tuple[int, ...]
     """Of every run, how many there are."""
     restarts: tuple[float, ...]
@@ -48,7 +52,7 @@ class Axes:
     @property
     def which(self) -> tuple[int, ...]:
         """Which components of ``unmixing`` are found again in every run."""
-        return tuple(int(i) for i in np.flatnonzero(self.correlations >= SAME))
+        return tuple(int(i) for i in np.flatnonzero((self.correlations >= SAME) & self.separable))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers."""
@@ -64,27 +68,47 @@ class Axes:
         }
 
 
-def axes_of(sides: Sequence[Side], onto_first: Sequence[Pair], folds: Folds) -> Axes | None:
+def axes_of(sides: Sequence[Side], onto_first: Sequence[Pair], folds: Folds, *, seed: int) -> Axes | None:
     """The axes of the first run, from its pairs with all others; ``None`` where ICA was not judged."""
     if not all(side.unmixings for side in sides):
         return None
     smallest = [np.min([pair.correlations[k] for pair in onto_first], axis=0) for k in range(len(folds))]
+    told = [separable(_unseen(sides[0], folds, k, seed)) for k in range(len(folds))]
     firsts = [[first for first, _ in side.unmixings] for side in sides]
     return Axes(
         firsts[0][0],
         smallest[0],
-        tuple(int((c >= SAME).sum()) for c in smallest),
-        tuple(n_gaussian(side.unmixings[0][0](side.rows[folds.part(0)].astype(np.float64))) for side in sides),
+        told[0],
+        tuple(int(((c >= SAME) & t).sum()) for c, t in zip(smallest, told, strict=True)),
+        tuple(int(gaussian_columns(_unseen(side, folds, 0, seed)).sum()) for side in sides),
         tuple(len(found[0].matrix) for found in firsts),
         tuple(min(u.agreement for u in found) for found in firsts),
         all(u.converged for found in firsts for u in found),
     )
 
 
-def n_gaussian(s: Float[np.ndarray, "batch component"]) -> int:
-    """How many columns are within sampling error of a Gaussian.
+def _unseen(side: Side, folds: Folds, k: int, seed: int) -> Float[np.ndarray, "batch component"]:
+    """A run's components on the rows that their ICA did not see; in-sample on all rows."""
+    rows = np.ones(len(side.rows), dtype=bool)
+    if folds.held_out:
+        rows[folds.halves(k, seed)[0]] = False
+    return side.unmixings[k][0](side.rows[rows].astype(np.float64))
 
-    >>> n_gaussian(np.array([[-1.0], [1.0]] * 50))  # two values, far from a Gaussian
-    0
+
+def separable(s: Float[np.ndarray, "batch component"]) -> Bool[np.ndarray, " component"]:
+    """Which columns ICA can tell from one another: those that are not Gaussian, and a Gaussian one that is alone.
+
+    >>> separable(np.array([[-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0], [1.0, 1.0]] * 25)).tolist()
+    [True, True]
     """
-    return int((np.abs(non_gaussianity(s)) < CLEAR * SPREAD_OF_A_GAUSSIAN / sqrt(len(s))).sum())
+    gaussian = gaussian_columns(s)
+    return ~gaussian | (gaussian.sum() < 2)
+
+
+def gaussian_columns(s: Float[np.ndarray, "batch component"]) -> Bool[np.ndarray, " component"]:
+    """Which columns are within sampling error of a Gaussian.
+
+    >>> gaussian_columns(np.array([[-1.0], [1.0]] * 50)).tolist()  # two values, far from a Gaussian
+    [False]
+    """
+    return np.abs(non_gaussianity(s)) < CLEAR * SPREAD_OF_A_GAUSSIAN / sqrt(len(s))

@@ -65,6 +65,8 @@ def ima_contrast(J: Float[Tensor, "batch observed latent"]) -> Float[Tensor, ""]
     """
     J = J.to(torch.promote_types(J.dtype, torch.float32))
     with torch.autocast(J.device.type, enabled=False):
+        size = J.detach().abs().amax(dim=-2, keepdim=True)  # so that no square overflows; the contrast ignores lengths
+        J = J / torch.where(size >= torch.finfo(J.dtype).tiny, size, 1)
         gram = J.mT @ J
     lengths = gram.diagonal(dim1=-2, dim2=-1)
     unit = torch.where(lengths > 0, lengths, 1).rsqrt()
