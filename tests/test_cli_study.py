@@ -16,7 +16,7 @@ from noumena import studies
 from noumena.cli import main
 from noumena.studies.claims import Claim
 from noumena.studies.rows import read, write
-from noumena.studies.study import Study
+from noumena.studies.study import TIDY, Study
 
 COMMITTED = Path(__file__).parents[1] / "results"
 REAL = "pdgmm/table1"
@@ -221,6 +221,42 @@ def test_a_file_of_rows_is_not_overwritten_unasked(toy: ModuleType, noumena: Any
     assert Path("new/tidy.csv").read_text() == "mine"
     assert noumena("rows", TOY, "--out", "new/tidy.csv", "--force")[0] == 0
     assert Path("new/tidy.csv").read_text() == before
+
+
+def test_rows_of_a_miniature_are_listed_where_it_is_asked_for(toy: ModuleType, noumena: Any) -> None:
+    noumena("run", TOY, "--tiny", "--results", "small")
+    code, out, err = noumena("rows", TOY, "--results", "small")
+    assert code == 0
+    assert out.splitlines() == [",".join(TIDY)]
+    sentence = "noumena: papers/toy has no finished cells in small; --tiny lists those of the miniature.\n"
+    assert err == sentence
+    assert noumena("rows", TOY, "--results", "small", "--out", "none.csv") == (0, "", sentence)
+    assert Path("none.csv").read_text() == out
+    code, out, err = noumena("rows", TOY, "--results", "small", "--tiny")
+    assert (code, err) == (0, "")
+    assert [(line["seed"], line["value"]) for line in csv.DictReader(out.splitlines())] == [("7", str(1 / 2 + 7 / 100))]
+    noumena("run", TOY)
+    assert (
+        noumena("rows", TOY, "--tiny")[2] == "noumena: papers/toy has no finished cells of the miniature in results.\n"
+    )
+
+
+ABSENT = "noumena: --results must be a folder of results, as study run makes it. Got nothere.\n"
+
+
+@pytest.mark.parametrize("arguments", ["compare", f"compare {TOY}", f"rows {TOY}", f"pages {TOY}"])
+def test_a_folder_of_results_that_is_not_there_is_refused_where_results_are_read(
+    toy: ModuleType, noumena: Any, arguments: str
+) -> None:
+    assert noumena(*arguments.split(), "--results", "nothere") == (2, "", ABSENT)
+    assert not list(Path().iterdir())
+
+
+def test_no_document_is_written_from_a_folder_of_results_that_is_not_there(noumena: Any) -> None:
+    before = "<!-- verdicts by paper -->\n\nas before\n\n<!-- end -->\n"
+    Path("a.md").write_text(before)
+    assert noumena("write", "a.md", "--results", "nothere") == (2, "", ABSENT)
+    assert Path("a.md").read_text() == before
 
 
 def test_rows_of_two_machines_are_merged(toy: ModuleType, noumena: Any) -> None:

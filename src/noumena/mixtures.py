@@ -128,6 +128,8 @@ class Mixture:
     """``(k, d)``."""
     covariances: Any
     """``(k, d, d)``, symmetric, without negative eigenvalues."""
+    fitted: bool = False
+    """Whether its numbers were estimated from data, so that nothing about them is exact."""
 
     def __post_init__(self) -> None:
         means = checks.table(self.means, "means").astype(np.float64)
@@ -159,7 +161,7 @@ class Mixture:
             "spherical": lambda: given[:, None, None] * np.eye(d),
         }
         kind = checks.one_of(subject.covariance_type, "covariance_type", tuple(full))
-        return cls(subject.weights_, means, full[kind]())
+        return cls(subject.weights_, means, full[kind](), fitted=True)
 
     @property
     def n_components(self) -> int:
@@ -219,14 +221,14 @@ class Mixture:
         checks.require(matches, f"A must have {self.n_latents} columns, one per latent.", f"shape {A.shape}")
         b = np.zeros(len(A)) if b is None else np.asarray(b, dtype=np.float64)
         checks.require(b.shape == (len(A),), f"b must have {len(A)} entries, one per row of A.", f"shape {b.shape}")
-        return Mixture(self.weights, self.means @ A.T + b, A @ self.covariances @ A.T)
+        return Mixture(self.weights, self.means @ A.T + b, A @ self.covariances @ A.T, self.fitted)
 
     def marginal(self, indices: Sequence[int]) -> Mixture:
         """The mixture of some of the latents, in the order given."""
         kept = [int(i) for i in indices]
         known = 0 < len(kept) == len(set(kept)) and all(0 <= i < self.n_latents for i in kept)
         checks.require(known, f"indices must be distinct latents among 0 to {self.n_latents - 1}.", list(indices))
-        return Mixture(self.weights, self.means[:, kept], self.covariances[:, kept][:, :, kept])
+        return Mixture(self.weights, self.means[:, kept], self.covariances[:, kept][:, :, kept], self.fitted)
 
     def standardised(self) -> Mixture:
         """The mixture with every latent in units of its spread within components; zeros stay zeros.
@@ -274,7 +276,7 @@ class Mixture:
         first = np.array(self.distinct(tolerance=tolerance))
         kept = np.unique(first)
         weights = np.array([self.weights[first == j].sum() for j in kept])
-        return Mixture(weights, self.means[kept], self.covariances[kept])
+        return Mixture(weights, self.means[kept], self.covariances[kept], self.fitted)
 
 
 def _difference(mixture: Mixture, i: int, j: int) -> float:

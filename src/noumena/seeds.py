@@ -37,13 +37,21 @@ def seed_of(random_state: Any) -> int:
     return checks.count(random_state, "random_state", minimum=0)
 
 
-def _entropy(seed: int, purpose: tuple[str | int, ...]) -> int:
-    """One number per address; different addresses give different numbers, whatever their lengths."""
-    return int.from_bytes(hashlib.blake2b(repr((seed, purpose)).encode(), digest_size=16).digest())
+def _entropy(seed: Any, purpose: tuple[Any, ...]) -> int:
+    """One number per address; different addresses give different numbers, whatever their lengths.
+
+    A whole number is the same address whatever its type; a purpose may also be text.
+
+    >>> _entropy(np.int64(3), ("noise", np.int64(1))) == _entropy(3, ("noise", 1))
+    True
+    """
+    words = tuple(str(word) if isinstance(word, str) else checks.count(word, "seed", minimum=0) for word in purpose)
+    address = checks.count(seed, "seed", minimum=0), words
+    return int.from_bytes(hashlib.blake2b(repr(address).encode(), digest_size=16).digest())
 
 
-def generator(seed: int, *purpose: str | int, device: str | torch.device = "cpu") -> torch.Generator:
-    """A torch generator for one purpose of one seed.
+def generator(seed: Any, *purpose: Any, device: str | torch.device = "cpu") -> torch.Generator:
+    """A torch generator for one purpose of one seed, both whole numbers of at least 0; a purpose may also be text.
 
     >>> a, b = generator(0, "noise", 3), generator(0, "noise", 3)
     >>> bool((torch.rand(2, generator=a) == torch.rand(2, generator=b)).all())
@@ -53,13 +61,13 @@ def generator(seed: int, *purpose: str | int, device: str | torch.device = "cpu"
     return torch.Generator(device).manual_seed(int(state >> np.uint64(1)))
 
 
-def numpy_generator(seed: int, *purpose: str | int) -> np.random.Generator:
+def numpy_generator(seed: Any, *purpose: Any) -> np.random.Generator:
     """A numpy generator for one purpose of one seed."""
     return np.random.default_rng(_entropy(seed, purpose))
 
 
 @contextmanager
-def global_torch(seed: int, *purpose: str | int) -> Iterator[None]:
+def global_torch(seed: Any, *purpose: Any) -> Iterator[None]:
     """Seed torch's global stream for a block (networks initialise from it); the caller's stream comes back after."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(generator(seed, *purpose).initial_seed())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import product
 from typing import Any
 
@@ -95,3 +97,65 @@ def test_the_callers_stream_comes_back_after_an_error_too() -> None:
     with pytest.raises(TypeError), seeds.global_torch(5, "init"):
         torch.nn.Linear(3, "two")
     assert torch.equal(torch.rand(3), expected)
+
+
+def test_streams_of_plain_numbers_are_those_they_have_always_been() -> None:
+    assert seeds.numpy_generator(3, "latents", 7).integers(10**6, size=3).tolist() == [676641, 563595, 986066]
+    assert seeds.generator(3, "latents", 7).initial_seed() == 5205610942663196410
+
+
+@pytest.mark.parametrize("stream", [draws, numpy_draws])
+@pytest.mark.parametrize("kind", [np.int64, np.int8, np.uint32])
+def test_one_number_is_one_stream_whatever_its_type(stream: Any, kind: Any) -> None:
+    assert stream(kind(3), "noise", kind(7)) == stream(3, "noise", 7)
+    assert stream(3, np.str_("noise"), 7) == stream(3, "noise", 7)
+
+
+@pytest.mark.parametrize("stream", [draws, numpy_draws])
+@pytest.mark.parametrize("wrong", [3.0, np.float64(3), -1, np.int64(-1), True, np.True_, None, torch.tensor(3), (3,)])
+def test_a_stream_of_anything_but_a_whole_number_is_refused(stream: Any, wrong: Any) -> None:
+    sentence = r"^seed must be a whole number of at least 0\. Got [^\n]*\.$"
+    with pytest.raises(InputError, match=sentence):
+        stream(wrong, "noise")
+    with pytest.raises(InputError, match=sentence):
+        stream(3, "noise", wrong)
+
+
+def test_text_is_a_purpose_and_no_seed() -> None:
+    with pytest.raises(InputError, match=r"^seed must be a whole number of at least 0\. Got '3'\.$"):
+        seeds.numpy_generator("3")
+
+
+SAME = """
+import numpy as np
+import noumena as nm
+from noumena.checks import InputError
+
+W, M, S = nm.worlds, nm.metrics, [[1, 0], [1, 1], [0, 1]]
+z = np.random.default_rng(0).normal(size=(60, 2))
+y = z @ [[1.0, 0.5], [0.2, 1.0]]
+ways = {
+    "structured": lambda seed: W.structured(S, seed=seed).sample(4).x,
+    "sample": lambda seed: W.structured(S, seed=0).sample(4, seed=seed).x,
+    "family": lambda seed: W.family("random", 4, 12, seed=seed).dense,
+    "overlapping": lambda seed: W.overlapping(2, seed=seed).sample(3).x,
+    "random_graph": lambda seed: W.random_graph(4, 1, seed=seed).weights,
+    "layered": lambda seed: W.layered(3, 3, seed=seed)[0].weight.numpy(),
+    "r2": lambda seed: M.r2(z, y, seed=seed).score,
+    "weak_mcc": lambda seed: M.weak_mcc(z, y, seed=seed).score,
+}
+for name, way in ways.items():
+    assert np.array_equal(way(3), way(np.int64(3))), name
+    for wrong in (3.0, -1, True, None):
+        try:
+            way(wrong)
+        except InputError as error:
+            assert "must be a whole number of at least 0. Got " in str(error), (name, error)
+        else:
+            raise AssertionError(f"{name} took the seed {wrong!r}")
+"""
+
+
+def test_worlds_and_scores_are_the_same_for_one_seed_of_any_type_and_refuse_what_is_none() -> None:
+    done = subprocess.run([sys.executable, "-c", SAME], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]

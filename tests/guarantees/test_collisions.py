@@ -137,3 +137,31 @@ def test_one_latent_of_a_model_that_explains_nothing_is_open():
         hypothesis(certificate, "the Occam gap is positive").evidence == "there is no other latent to exchange z1 with"
     )
     assert nm.certify(nm.Structure([[1], [1]])).answer == "identified"
+
+
+def test_no_theorem_speaks_where_latents_outnumber_what_can_tell_them_apart():
+    pairs = nm.Structure([[1, 1, 1, 0, 0, 0], [1, 0, 0, 1, 1, 0], [0, 1, 0, 1, 0, 1], [0, 0, 1, 0, 1, 1]])
+    certificate = nm.certify(pairs)
+    assert all("every latent has an observation of its own" in t.broken for t in certificate.theorems[1:])
+    plain = nm.certify(nm.Structure([[1, 0], [1, 1], [0, 1]]))
+    assert not any(t.broken for t in plain.theorems[1:])
+
+
+def test_a_threshold_above_every_strength_reads_nothing_off():
+    certificate = nm.certify(cubes, at=Z, threshold=50.0)
+    assert hypothesis(certificate, "the structure is read off clearly").answer == "fails"
+    assert all(theorem.broken for theorem in certificate.theorems)
+
+
+def test_a_mixture_that_was_fitted_is_never_called_exact():
+    near = np.stack([np.eye(2), np.diag([1.01, 1.02])])
+    means = [[0, 0], [3, 3]]
+    exact, fitted = (nm.worlds.Mixture([0.5, 0.5], means, near, fitted=fitted) for fitted in (False, True))
+    assert "holds" in {h.answer for h in nm.certify(exact).hypotheses}
+    assert "holds" not in {h.answer for h in nm.certify(fitted).hypotheses if h.name.startswith(("P1", "P2"))}
+    codes = np.random.default_rng(0).normal(size=(200, 2)) * (np.random.default_rng(1).random((200, 2)) > 0.4)
+    sparse = nm.estimators.mixture_of_masks(codes)
+    assert sparse.mixture.fitted
+    assert sparse.mixture.standardised().fitted
+    assert str(nm.certify(sparse)) == str(nm.certify(sparse.mixture))
+    assert "wanted 1e-09" not in str(nm.certify(sparse))

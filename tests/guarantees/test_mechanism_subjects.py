@@ -21,7 +21,7 @@ from noumena.guarantees.factors import factors
 from noumena.guarantees.mechanisms import Mechanisms, mechanisms
 from noumena.guarantees.sparsity_gap import SPARSEST
 from noumena.structure import Structure
-from noumena.worlds import structured
+from noumena.worlds import overlapping, structured
 from noumena.worlds.laws import NAMES
 from noumena.worlds.world import World
 
@@ -59,6 +59,23 @@ def test_a_world_is_read_at_given_points_too() -> None:
     world = structured(SLOTTED, seed=1)
     found = mechanisms(world, at=world.latents(5).numpy())
     assert hypothesis(found, "Type D", module.IRREDUCIBLE).evidence.endswith("of 5 points or more")
+
+
+def test_a_world_of_slots_is_read_by_its_slots() -> None:
+    world = overlapping(2, overlap=0.25, seed=1)
+    found = mechanisms(world)
+    assert set(found.blocks.values()) == {((0, 1, 2), (3, 4, 5))}
+    assert hypothesis(found, "Type S", module.SEVERAL).evidence == "2, the slots of the world"
+    assert found.theorem("Type S").broken == ()
+    assert found.theorems != mechanisms(world, blocks=[(j,) for j in range(6)]).theorems
+    asked = mechanisms(world, blocks=[(0, 1, 2), (3, 4, 5)])
+    assert [t.hypotheses[0] for t in found.theorems] == [t.hypotheses[0] for t in asked.theorems]
+
+
+@pytest.mark.parametrize("sizes", [(2, 1), [2, 1], np.array([2, 1])])
+def test_blocks_may_be_given_by_their_sizes(sizes: Any) -> None:
+    by_size, by_latents = mechanisms(SLOTTED, blocks=sizes), mechanisms(SLOTTED, blocks=[(0, 1), (2,)])
+    assert (by_size.blocks, by_size.theorems) == (by_latents.blocks, by_latents.theorems)
 
 
 def test_a_structure_is_read_by_its_support_and_generic_numbers() -> None:
@@ -220,6 +237,9 @@ class Leaves(torch.nn.Module):
         (SCALARS, {}, "must be given latent points, at=z. Got at=None."),
         (SCALARS, {"at": box(2), "blocks": [(0,)]}, r"Blocks must partition the latents 0 to 1. Got \(\(0,\),\)."),
         (SCALARS, {"at": box(2), "blocks": [(0, 1), (1,)]}, "Blocks must partition the latents 0 to 1."),
+        (SCALARS, {"at": box(2), "blocks": (3, 1)}, r"sizes of the slots must add up to 2 latents. Got \(3, 1\)."),
+        (SCALARS, {"at": box(2), "blocks": (0, 1)}, "The size of a slot must be a whole number of at least 1. Got 0."),
+        (SCALARS, {"at": box(2), "blocks": "two"}, "Blocks must be lists of latents' indices. Got 'two'."),
         (SCALARS, {"at": box(2), "order": 4}, "order must be 2 or 3. Got 4."),
         (SCALARS, {"at": box(2), "region": "ring"}, "region must be one of box, space. Got 'ring'."),
         (SCALARS, {"at": box(2), "tolerance": -1}, "tolerance must be a finite number"),

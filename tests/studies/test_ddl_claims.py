@@ -1,6 +1,7 @@
 """Claims of diverse dictionary learning: every printed number once, our rows beside it, miniatures that run."""
 
 import csv
+import re
 from functools import cache
 from pathlib import Path
 
@@ -287,3 +288,17 @@ def test_wide_worlds_are_drawn_up_to_twenty_latents():
 
 def test_one_value_has_no_deviation():
     assert settings.curve("one", {"a": [{"v": 0.25}], "b": [{"v": None}]}, "v").points == (("a", 0.25, None),)
+
+
+@pytest.mark.parametrize(("page", "start"), [("studies", "The second table is new"), ("theory", "Measured in the")])
+def test_leaks_quoted_in_prose_are_those_of_the_rows(page: str, start: str) -> None:
+    text = next(line for line in (RESULTS.parents[1] / "docs" / f"{page}.md").read_text().splitlines() if start in line)
+    groups: dict[tuple, list[float]] = {}
+    for r in committed(fig4):
+        for size in (None, r["d"]):
+            if r["leak"] is not None:
+                groups.setdefault((r["world"], r["law"], r["method"], r["measure"], size), []).append(r["leak"])
+    found = {f"{np.mean(g):.3f} ± {np.std(g, ddof=1):.3f}".replace("0.", ".") for g in groups.values() if len(g) > 1}
+    quoted = re.findall(r"\.\d+ ± \.\d+", text[text.index(start) :])
+    assert len(quoted) >= 8
+    assert set(quoted) <= found

@@ -134,3 +134,19 @@ def test_a_given_density_is_the_share_of_dependencies_and_no_row_sees_fewer_than
 def test_a_density_above_one_is_refused() -> None:
     with pytest.raises(InputError, match=r"density must be a finite number in \[0, 1\]. Got 2"):
         family("random", 3, density=2.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "sentence"),
+    [
+        ("triangular", {"gap": 2}, r"gap must be given with the family random only\. Got triangular\."),
+        ("dense", {"gap": 0}, r"gap must be given with the family random only\. Got dense\."),
+        ("banded", {"gap": 3, "density": 0.9}, r"gap must be given with the family random only\. Got banded\."),
+        ("lack-one", {"density": 0.5}, r"density must be given with the family random only\. Got lack-one\."),
+        ("random", {"width": 3}, r"width must be given with the family banded only\. Got random\."),
+        ("dense", {"width": 2}, r"width must be given with the family banded only\. Got dense\."),
+    ],
+)
+def test_an_option_of_another_family_is_refused(name: str, settings: dict, sentence: str) -> None:
+    with pytest.raises(InputError, match=f"^{sentence}$"):
+        family(name, 4, 8, **settings)

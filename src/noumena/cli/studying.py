@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noumena.checks import InputError, count, number
+from noumena.checks import InputError, count, number, require
 from noumena.cli.verbs import Force, Json, say
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def compare_studies(
     from noumena.studies import claims as verdicts
 
     found, own, broken, lines = [], [], [], []
-    for one in _studies(names, results):
+    for one in _kept(names, results):
         claims = one.claims()
         (found if one.published else own).extend(claims)
         broken += [f"{one.name}: {sentence}" for sentence in one.broken()]
@@ -141,6 +141,7 @@ def merge_study(
 def tidy_rows(
     name: Annotated[str, typer.Argument(help="Name of a study.")],
     out: Annotated[Path | None, typer.Option(help="A .csv file; printed by default.")] = None,
+    tiny: Annotated[bool, typer.Option("--tiny", help="The rows of the miniature instead.")] = False,
     force: Force = False,
     results: Results = Path("results"),
 ) -> None:
@@ -149,15 +150,21 @@ def tidy_rows(
     Example: noumena study rows ddl/table3 --out table3.csv
     """
     from noumena.studies.rows import as_csv, replaced
+    from noumena.studies.study import TIDY
 
-    text = as_csv(_studies([name], results)[0].tidy())
+    one = _kept([name], results)[0]
+    found = one.tidy(tiny=tiny)
+    text = as_csv(found, TIDY)
     if out is None:
         sys.stdout.write(text)
-        return
-    if out.exists() and not force:
+    elif out.exists() and not force:
         raise InputError(f"--out must be a new file, or --force be given. Got {out}.")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    replaced(out, text)
+    else:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        replaced(out, text)
+    if not found:
+        which = f"of the miniature in {results}" if tiny else f"in {results}; --tiny lists those of the miniature"
+        say(f"noumena: {name} has no finished cells {which}.")
 
 
 @study.command("pages")
@@ -174,8 +181,9 @@ def study_pages(
     from noumena.cli.folders import claimed
     from noumena.studies.pages import write_pages
 
+    chosen = _kept(names, results)
     with claimed(out, force=force):
-        print(f"Open {write_pages(_studies(names, results), out)}.")
+        print(f"Open {write_pages(chosen, out)}.")
 
 
 @study.command("write")
@@ -190,6 +198,7 @@ def write_documents(
     from noumena.studies.documents import refreshed
     from noumena.studies.rows import replaced
 
+    _must_be_there(results)
     for document in documents:
         if not document.is_file():
             raise InputError(f"A document must be a file. Got {document}.")
@@ -204,6 +213,18 @@ def _studies(names: list[str] | None, results: Path) -> list[Study]:
     from noumena import studies
 
     return [studies.get(name, results) for name in (names or studies.names())]
+
+
+def _kept(names: list[str] | None, results: Path) -> list[Study]:
+    """Studies whose rows are read, from a folder that is there."""
+    found = _studies(names, results)
+    _must_be_there(results)
+    return found
+
+
+def _must_be_there(results: Path) -> None:
+    """A folder whose name was mistyped would read as a study that was never run."""
+    require(results.is_dir(), "--results must be a folder of results, as study run makes it.", results)
 
 
 def _positive(value: float | None, name: str) -> float | None:

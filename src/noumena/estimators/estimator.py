@@ -37,6 +37,7 @@ from noumena.estimators.rows import (
     check_pictures,
     check_spread,
     digest,
+    explained,
     far,
     mapped_of,
     moments,
@@ -98,8 +99,9 @@ class Estimator(Transformer):
     """Base of all estimators that are trained by gradient; subclasses say how a model is built.
 
     After ``fit``: ``models_`` (all of them), ``best_`` (the index in use), ``objectives_`` and ``terms_`` (held-out,
-    per model), ``history_``, ``seeds_``, ``points_`` (model, batch, latent: every model's latents of the same few
-    training rows), ``structure_``, ``decoder_``.
+    per model), ``explained_`` (R² of the reconstruction of a few held-out rows, per model), ``history_``, ``seeds_``,
+    ``points_`` (model, batch, latent: every model's latents of the same few training rows), ``structure_``,
+    ``decoder_``.
 
     Observations may be a table of bytes, such as flat images, which stays in bytes on the device; where it is not
     standardised, networks see it in units of 255. They may also be pictures that are read or rendered when they are
@@ -214,17 +216,15 @@ class Estimator(Transformer):
             for model in models:
                 model.settle(rows.whole)
             points = [model.code(rows.train[:POINTS]) for model in models]
+            few = rows.held_out[:POINTS] if "reconstruction" in fitted.terms else None
+            self.explained_ = None if few is None else [explained(model, few) for model in models]
         self.points_ = torch.stack(points).double().cpu().numpy()
         self._n_features_out = self.points_.shape[-1]
         self.models_ = models
         self.history_ = fitted.history
         self.objectives_ = fitted.objectives
         self.terms_ = fitted.terms
-        self.stopped_at_, self.diverged_, self.interrupted_ = (
-            fitted.stopped_at,
-            fitted.diverged,
-            fitted.interrupted,
-        )
+        self.stopped_at_, self.diverged_, self.interrupted_ = fitted.stopped_at, fitted.diverged, fitted.interrupted
         self.best_ = int(np.argmin(np.where(fitted.diverged, np.inf, fitted.objectives)))
 
     def transform(self, X: Any) -> Any:

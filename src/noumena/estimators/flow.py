@@ -1,4 +1,4 @@
-"""Normalising flows: maximum likelihood with an exact inverse, so that the decoder explains every row exactly.
+"""Normalising flows: maximum likelihood with an inverse, exact with as many latents as observations.
 
 Model: ``u = T(x)`` by a coupling network; ``ẑ_j = u_j / σ_j`` independent standard normals. Objective (minimised):
 ``−log p(x) + penalty(ĝ, ẑ)``, in nats per standardised row, ``ĝ(ẑ) = T⁻¹(σ·ẑ)`` the decoder.

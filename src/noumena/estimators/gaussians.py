@@ -80,7 +80,7 @@ def mixture_of_masks(z_hat: Any, *, threshold: float = THRESHOLD, min_rows: int 
     counts = np.bincount(labels, minlength=len(masks))
     moments = [_moments(z[exact & (labels == j)], mask) for j, mask in enumerate(masks)]
     means, covariances = (np.stack(part) for part in zip(*moments, strict=True))
-    return MaskMixture(Mixture(counts / len(z), means, covariances), masks, counts, labels, exact)
+    return MaskMixture(Mixture(counts / len(z), means, covariances, fitted=True), masks, counts, labels, exact)
 
 
 def _kept(patterns: np.ndarray, rows: np.ndarray, threshold: float, least: int) -> np.ndarray:
@@ -178,7 +178,8 @@ class DegenerateGaussians(DensityMixin, BaseEstimator):
         """The mixture without noise, and its ranks."""
         covariances = model.covariances_ * unit**2
         flat = [_flat(covariance, gap, self.axes) for covariance in covariances]
-        self.mixture_ = Mixture(model.weights_, model.means_ * unit, np.stack([part[0] for part in flat]))
+        covariances = np.stack([part[0] for part in flat])
+        self.mixture_ = Mixture(model.weights_, model.means_ * unit, covariances, fitted=True)
         self.ranks_ = np.array([part[1] for part in flat])
         self.noise_ = np.array([part[2] for part in flat])
         self.covariances_ = covariances

@@ -138,4 +138,5 @@ class MixturePrior(nn.Module):
         with torch.no_grad():
             law = Components(*(part.double().cpu() for part in self()))
         weights = law.log_weights.softmax(dim=0)
-        return Mixture(weights.numpy(), law.means.numpy(), torch.diag_embed(law.log_variances.exp()).numpy())
+        covariances = torch.diag_embed(law.log_variances.exp())
+        return Mixture(weights.numpy(), law.means.numpy(), covariances.numpy(), fitted=True)

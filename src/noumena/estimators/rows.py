@@ -73,6 +73,15 @@ class Rows:
         return self.train[: max(1, AT_ONCE // self.train.width)]
 
 
+def explained(model: Any, x: Tensor) -> float:
+    """The share of the variance of standardised rows, all columns together, that a model's reconstructions have, R²; 0
+    where rows do not vary."""
+    seen = x[:, : len(model.mean)]  # labels may stand beside observations
+    missed = seen - (model.decode(model.code(x)) - model.mean) / model.scale
+    spread = (seen - seen.mean(dim=0)).square().sum()
+    return float(1 - missed.square().sum() / spread) if spread > 0 else 0.0
+
+
 @dataclass(frozen=True)
 class Bytes:
     """Bytes, (row, column), that come out as standardised numbers beside ``mean``.

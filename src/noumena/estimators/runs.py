@@ -102,6 +102,7 @@ def save(model: Any, folder: str | Path, *, force: bool = False) -> None:
         "seeds": model.seeds_,
         "best": model.best_,
         "objectives": model.objectives_.tolist(),
+        "explained": model.explained_,
         "terms": {k: v.tolist() for k, v in model.terms_.items()},
         "stopped_at": model.stopped_at_.tolist(),
         "diverged": model.diverged_.tolist(),
@@ -158,6 +159,7 @@ def _loaded(folder: Path, config: dict[str, Any], parameters: dict[str, Any]) ->
         model.feature_names_in_ = np.array(config["feature_names_in"], dtype=object)  # type: ignore[attr-defined]
     model.seeds_, model.best_ = config["seeds"], config["best"]
     model.objectives_ = np.array(config["objectives"])
+    model.explained_ = config.get("explained")
     model.terms_ = {k: np.array(v) for k, v in config["terms"].items()}
     model.stopped_at_, model.diverged_ = np.array(config["stopped_at"]), np.array(config["diverged"])
     model.interrupted_ = config["interrupted"]

@@ -23,6 +23,8 @@ COMPARED = 1024
 STARTS = 64
 """Pairs that Newton's steps start from, those that are nearest in observations for how far they are in latents."""
 STEPS = 20
+PATIENCE = 3
+"""Steps after which one must halve what is missed for another to follow."""
 APART = 0.01
 """How far apart, in spreads, points must be for the same observations to count."""
 SAME = 1e-9
@@ -83,21 +85,25 @@ def _collision(decoder: Map, z: Tensor, x: Tensor, units: tuple[Tensor, Tensor])
     if len(here) == 0:
         return None
     low, high = z.amin(dim=0), z.amax(dim=0)
-    wanted, home, moved = x[here], z[here], z[there].clone()
-    for _ in range(STEPS):
-        J = torch.cat(list(jacobians(decoder, moved, x.shape[1]))) * units[0] / units[1][:, None]
+    wanted, home, moved, before, farthest = x[here], z[here], z[there].clone(), None, 0.0
+    for step in range(STEPS):
         with torch.no_grad():
             left = (wanted - decoder(moved.clone())) / units[1]
-        step = torch.linalg.lstsq(J, left[:, :, None]).solution[:, :, 0]
-        length = step.norm(dim=1, keepdim=True)
-        moved = torch.clamp(moved + units[0] * step / length.clamp_min(1.0), low, high)
-        if not bool(torch.isfinite(moved).all()):
-            return None
-    with torch.no_grad():
-        missed = ((wanted - decoder(moved.clone())) / units[1]).abs().amax(dim=1)
-    apart = ((moved - home) / units[0]).norm(dim=1)
-    met = (missed <= SAME) & (apart >= APART)
-    return float(apart[met].max()) if bool(met.any()) else None
+        missed = left.abs().amax(dim=1)
+        apart = ((moved - home) / units[0]).norm(dim=1)
+        met = (missed <= SAME) & (apart >= APART)
+        farthest = max([farthest, *apart[met].tolist()])
+        going = (missed > SAME) & torch.isfinite(missed)
+        if before is not None and step >= PATIENCE:  # where nothing is to be met, steps stop helping
+            going &= missed <= 0.5 * before
+        if not bool(going.any()):
+            break
+        wanted, home, moved, left, before = (v[going] for v in (wanted, home, moved, left, missed))
+        J = torch.cat(list(jacobians(decoder, moved, x.shape[1]))) * units[0] / units[1][:, None]
+        newton = torch.linalg.lstsq(J, left[:, :, None]).solution[:, :, 0]
+        length = newton.norm(dim=1, keepdim=True)
+        moved = torch.clamp(moved + units[0] * newton / length.clamp_min(1.0), low, high)
+    return farthest or None
 
 
 def _suspects(z: Tensor, x: Tensor, most: int) -> tuple[Tensor, Tensor]:

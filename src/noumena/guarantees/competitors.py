@@ -331,6 +331,15 @@ def _independent(S: Structure, rows: list[int]) -> bool:
     return bool((_matched(S.support[rows], "column") >= 0).all())
 
 
+def unmatched(S: Structure) -> tuple[int, ...]:
+    """Latents that are left without an observation where each has one of its own at most.
+
+    >>> unmatched(Structure([[1, 1]])), unmatched(Structure([[1, 1], [0, 1]]))
+    ((1,), ())
+    """
+    return tuple(np.flatnonzero(_matched(S.support, "row") < 0).tolist())
+
+
 def _matching(S: Structure, rows: range | tuple[int, ...], i: int, t: int) -> tuple[int, ...]:
     """One of these observations for each latent, ``i`` for ``t``; empty when there is no such matching."""
     others = [k for k in rows if k != i]

@@ -41,8 +41,11 @@ class Flip:
         read = f"{name} is read as {now} (strength {self.strength:.3f}, threshold {self.threshold:.3f})"
         if self.after is None:
             return f"{read}; read the other way, nothing would depend on {self.latent}"
-        word = "" if self.exact else "shown to be "
-        change = f"the support's gap would be {word}{self.after} instead of {self.before}"
+        change = f"the support's gap would be {self.after} instead of {self.before}"
+        if not self.exact:
+            shown = {(0, 1): "would be shown", (1, 0): "would no longer be shown"}
+            now = "is still shown" if self.before else "is still not shown"
+            change = f"the support's gap {shown.get((self.before, self.after), now)} to be positive"
         return f"{read}; {change}{', and the conclusion would change' if self.matters else ''}"
 
 

@@ -38,7 +38,7 @@ from noumena.guarantees.decoders import outcome
 from noumena.guarantees.sparsity_gap import IRREDUCIBLE, SparsityGap, gaps_at, irreducible, partition, sparsest
 from noumena.guarantees.theorem import Hypothesis, Reading, Theorem
 from noumena.structure import Structure
-from noumena.worlds import World
+from noumena.worlds import SlotWorld, World
 
 POINTS, FEW_POINTS = 64, 16
 """Points at which supports are compared; at which blocks are split and higher derivatives taken."""
@@ -84,19 +84,14 @@ class Mechanisms(Reading):
 
 
 def mechanisms(
-    subject: Any,
-    *,
-    at: Any = None,
-    blocks: Any = None,
-    order: int = 2,
-    region: str | None = None,
-    tolerance: float = 1e-6,
+    subject: Any, *, at: Any = None, blocks: Any = None, order: int = 2, region: Any = None, tolerance: float = 1e-6
 ) -> Mechanisms:
     """Read Types D, M, S and H on a world, a structure, a decoder ``at`` points or Jacobians (point, observed, latent).
 
-    Without ``blocks``, Type D finds its own (the components of ``G_D``) and the others take every latent for a block.
-    ``order`` 3 adds H_3; ``region`` is ``box`` or ``space`` where the latents fill one; an entry counts as zero below
-    ``tolerance`` of its observation's largest. A structure and bare Jacobians say nothing about Type H.
+    ``blocks`` are lists of latents, or sizes of consecutive ones; by default the slots of a world that has them.
+    Otherwise Type D finds its own (the components of ``G_D``) and the others take every latent for a block. ``order`` 3
+    adds H_3; ``region`` is ``box`` or ``space`` where the latents fill one; an entry counts as zero below ``tolerance``
+    of its observation's largest. A structure and bare Jacobians say nothing about Type H.
 
     >>> J = np.array([[[1.0, 0], [2, 0], [0, 1], [0, 3]]] * 2)
     >>> print(mechanisms(J, region="box").theorem("Type D").sentence)
@@ -107,10 +102,12 @@ def mechanisms(
         checks.one_of(region, "region", ("box", "space"))
     seen = _look(subject, at, region, checks.number(tolerance, "tolerance", minimum=0, maximum=1))
     n = seen.J.shape[2]
-    given = None if blocks is None else partition(blocks, n)
+    slots = subject.slots if blocks is None and isinstance(subject, SlotWorld) else ()
+    given = None if blocks is None and not slots else _blocks(slots or blocks, n)
     found = given or fac.components(fac.dependency_graph(seen.compared.reshape(-1, n)))
     chosen = given or tuple((j,) for j in range(n))
-    said, origin = ("as given",) * 2 if given else ("each latent a block of its own", "the components of G_D")
+    named = "the slots of the world" if slots else "as given"
+    said, origin = (named,) * 2 if given else ("each latent a block of its own", "the components of G_D")
     gaps = gaps_at(seen.masked, chosen)
     higher = [_type_h(seen, *seen.curve, chosen, said, m) for m in range(order, 1, -1)] if seen.curve else []
     theorems = [_type_m(seen, chosen, said), *higher, _type_s(seen, chosen, said, gaps), _type_d(seen, found, origin)]
@@ -118,6 +115,13 @@ def mechanisms(
     theorems.sort(key=lambda t: len(used[t.name]))
     least = min(gaps, key=lambda gap: gap.upper, default=None)
     return Mechanisms(seen.kind, tuple(theorems), used, _factors(seen.masked), least)
+
+
+def _blocks(blocks: Any, n: int) -> Blocks:
+    """Lists of latents as they are, or consecutive ones by their sizes."""
+    if isinstance(blocks, list | tuple | np.ndarray) and all(isinstance(size, int | np.integer) for size in blocks):
+        blocks = np.split(np.arange(n), np.cumsum(checks.slots(tuple(blocks), n))[:-1])
+    return partition(blocks, n)
 
 
 @dataclass(frozen=True)

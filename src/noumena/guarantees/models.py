@@ -132,8 +132,9 @@ def _fitted(model: Estimator, threshold: float | None) -> Read:
     if error is None:
         explained = premises.explained(None, unknown=f"{type(model).__name__} has no reconstruction error")
     elif not model.standardise:
-        unknown = "without standardise=True the reconstruction error has no variance of the data to be compared with"
-        explained = premises.explained(None, unknown=unknown)
+        found = getattr(model, "explained_", None)
+        unknown = "the variance that was explained was not kept with this model"
+        explained = premises.explained(None if found is None else found[model.best_], unknown=unknown)
     else:
         explained = premises.explained(1 - float(error[model.best_]) / model.n_features_in_)
     return _decoder(model.decoder_, points, structure, (explained, premises.found_twice(model)))

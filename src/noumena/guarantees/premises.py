@@ -9,9 +9,9 @@ from torch import Tensor
 from noumena.ambiguity import align
 from noumena.estimators import Estimator
 from noumena.guarantees.certificate import CLEAR
-from noumena.guarantees.subjects import EXPLAINED, INDEPENDENT, INVERTIBLE
+from noumena.guarantees.subjects import EXPLAINED, IN_USE, INDEPENDENT, INVERTIBLE
 from noumena.guarantees.theorem import Hypothesis
-from noumena.guarantees.witness import MOST_DEPENDENCE, dependence
+from noumena.guarantees.witness import MOST_DEPENDENCE, most_dependent
 from noumena.structure import Structure
 from noumena.worlds import World
 
@@ -20,6 +20,8 @@ ENOUGH = 0.95
 AGREEMENT = 0.9
 """Share of variance that one seed's latents must explain of another's, matched one by one."""
 FEWEST = 100
+LEVEL = 0.01
+"""How seldom independent latents may be called dependent."""
 PROBES = 256
 SINGULAR = 1e-8
 POSITIVE_EVERYWHERE = ("gaussian", "unit gaussian", "laplace", "correlated gaussian", "linear sem")
@@ -68,12 +70,15 @@ def independent_points(points: Tensor) -> Hypothesis:
         return Hypothesis(INDEPENDENT, "holds", "there is one latent")
     if len(points) < FEWEST:
         return Hypothesis(INDEPENDENT, "unknown", f"{len(points)} points are too few to tell (wanted {FEWEST})")
-    value = dependence(points.detach().cpu().numpy())
-    answer = "supported" if value <= MOST_DEPENDENCE else "fails"
+    value, chance = most_dependent(points.detach().cpu().numpy())
     sentence = (
         f"Cramér's V of the most dependent pair is {value:.3f} at {len(points)} points (wanted {MOST_DEPENDENCE})"
     )
-    return Hypothesis(INDEPENDENT, answer, sentence)
+    if value <= MOST_DEPENDENCE:
+        return Hypothesis(INDEPENDENT, "supported", sentence)
+    if chance > LEVEL:
+        return Hypothesis(INDEPENDENT, "unknown", f"{sentence}, which chance alone may make of so few")
+    return Hypothesis(INDEPENDENT, "fails", sentence)
 
 
 def explained(r2: float | None, *, unknown: str = "no reconstruction error is known for a bare decoder") -> Hypothesis:
@@ -102,6 +107,11 @@ def clear(S: Structure) -> Hypothesis:
     evidence = S.evidence
     assert evidence is not None
     near = evidence.borderline()
+    if evidence.strength.max() <= evidence.threshold:
+        largest = (
+            f"the largest strength, {evidence.strength.max():.3f}, is below the threshold, {evidence.threshold:.3f}"
+        )
+        return Hypothesis(CLEAR, "fails", largest)
     sentence = f"threshold {evidence.threshold:.3f}, nearest entry a factor {evidence.margin:.2f} away"
     if not near:
         return Hypothesis(CLEAR, "supported", sentence)
@@ -117,13 +127,13 @@ def all_in_use(S: Structure) -> Hypothesis:
     """Whether every latent of a fitted model moves an observation."""
     evidence = S.evidence
     assert evidence is not None
-    name, strongest = "every latent is in use", evidence.strength.max(axis=0)
+    strongest = evidence.strength.max(axis=0)
     silent = [S.latent[j] for j in np.flatnonzero(strongest <= evidence.threshold)]
     if silent and not evidence.parts:
-        return Hypothesis(name, "unknown", f"the threshold parts nothing, and {', '.join(silent[:6])} lie below it")
+        return Hypothesis(IN_USE, "unknown", f"the threshold parts nothing, and {', '.join(silent[:6])} lie below it")
     if silent:
-        return Hypothesis(name, "fails", f"nothing depends on {', '.join(silent)}; fit fewer latents")
-    return Hypothesis(name, "supported", f"the faintest moves an observation by {strongest.min():.2f} of its spread")
+        return Hypothesis(IN_USE, "fails", f"nothing depends on {', '.join(silent)}; fit fewer latents")
+    return Hypothesis(IN_USE, "supported", f"the faintest moves an observation by {strongest.min():.2f} of its spread")
 
 
 def more_observations(S: Structure) -> Hypothesis:

@@ -15,8 +15,8 @@ import numpy as np
 
 from noumena import checks
 from noumena.ambiguity import Ambiguity
-from noumena.guarantees.certificate import POSITIVE_GAP, Certificate
-from noumena.guarantees.competitors import Rivals, left_out
+from noumena.guarantees.certificate import CLEAR, POSITIVE_GAP, Certificate
+from noumena.guarantees.competitors import Rivals, left_out, unmatched
 from noumena.guarantees.diversity import closure_theorem, independence_theorem, paper_theorem
 from noumena.guarantees.theorem import Hypothesis, Reading, Theorem
 from noumena.occam import MOST_LATENTS, Gap, generic_gap
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 INVERTIBLE = "g is invertible"
 NO_DENSER = "the other model is no denser"
 EXPLAINED = "the data are explained"
+IN_USE = "every latent is in use"
 INDEPENDENT = "the latents are independent"
 RESTS_ON = {
     "structure": ("the other model has no more dependencies than this structure",),
@@ -105,15 +106,15 @@ def certify(subject: Any, *, at: Any = None, threshold: float | None = None, ind
 
 def _read_law(subject: Any) -> Reading:
     """A world of mixtures, which is known, or a model fitted as one, with its decoder and what it explains."""
-    known = hasattr(subject, "mixture")
-    law = subject.mixture if known else subject.mixture_
+    own = hasattr(subject, "mixture")
+    law = subject.mixture if own else subject.mixture_
     kind = type(subject).__name__
     checks.require(law is not None, "A world must have a Gaussian mixture of latents to be certified.", f"a {kind}")
     criteria = getattr(subject, "criteria_", None)
     return _read_mixture(
         law,
-        known=known,
-        decoder=getattr(subject, "decoder" if known else "decoder_", None),
+        known=own and not getattr(law, "fitted", True),
+        decoder=getattr(subject, "decoder" if own else "decoder_", None),
         explained=None if criteria is None else criteria.explained,
     )
 
@@ -121,13 +122,13 @@ def _read_law(subject: Any) -> Reading:
 def _read_mixture(
     subject: Any, *, known: bool | None = None, decoder: Any = None, explained: float | None = None
 ) -> Reading:
-    """A mixture by its ladder; scikit-learn's is fitted, our own is known unless it is said that it was fitted."""
+    """A mixture by its ladder; scikit-learn's is fitted, our own is known unless it says that it was fitted."""
     from noumena.guarantees.degenerate import degenerate_ladder
     from noumena.guarantees.mixtures import mixture_ladder, precision, variance_tolerance
     from noumena.mixtures import Mixture
 
     law = Mixture.of(subject)
-    known = law is subject if known is None else known
+    known = not law.fitted if known is None else known
     ranks = law.standardised().ranks(tolerance=variance_tolerance(precision(known, None)))  # as both ladders judge
     if (ranks == law.n_latents).all():
         return mixture_ladder(law, decoder=decoder, exact=known)
@@ -179,7 +180,8 @@ def _certificate(
     gap, bound = found
     independence, independent = law
     positive = Hypothesis(POSITIVE_GAP, "holds" if bound else "fails", _gap_sentence(S, gap, bound))
-    both = (*smoothness, *(h for h in hypotheses if h.name in (INVERTIBLE, NO_DENSER, EXPLAINED)))
+    shared = (h for h in hypotheses if h.name in (INVERTIBLE, NO_DENSER, EXPLAINED, CLEAR, IN_USE))
+    both = (*smoothness, *shared, _room(S))
     element_wise = (Ambiguity("element-wise"),) * S.n_latents
     theorems = [
         Theorem("Occam", "the Occam theorem", (positive, *hypotheses), element_wise),
@@ -195,6 +197,14 @@ def _certificate(
     hypotheses = (positive, *hypotheses)
     named = tuple(replace(theorem, latents=S.latent) for theorem in theorems)
     return Certificate(subject, S, gap, bound, hypotheses, rests, rivals, named, model, untried)
+
+
+def _room(S: Structure) -> Hypothesis:
+    """Whether observations can tell all latents apart: else no decoder with this structure is invertible."""
+    name, alone = "every latent has an observation of its own", unmatched(S)
+    if not alone:
+        return Hypothesis(name, "holds", "latents and observations can be matched one to one")
+    return Hypothesis(name, "fails", f"none is left for {checks.few([S.latent[t] for t in alone])}: g cannot be undone")
 
 
 def _available(model: Any) -> Any:

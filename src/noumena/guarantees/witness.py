@@ -243,17 +243,37 @@ def dependence(z: np.ndarray) -> float:
     >>> round(dependence(np.stack([v, v], axis=1)), 3)
     1.0
     """
+    return most_dependent(z)[0]
+
+
+def most_dependent(z: np.ndarray) -> tuple[float, float]:
+    """``dependence`` of columns, and how likely independent ones are to have a pair that is as dependent, at most.
+
+    Equal values share a bin, and empty bins count for nothing:
+
+    >>> coins = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 50)
+    >>> most_dependent(coins)
+    (0.0, 1.0)
+    """
+    from scipy.stats import chi2, rankdata
+
     n, d = z.shape
     if n <= BINS:
-        return 1.0
-    bins = (z.argsort(axis=0).argsort(axis=0) * BINS) // n
-    worst = 0.0
+        return 1.0, 1.0
+    bins = ((rankdata(z, axis=0) - 1) * BINS // n).astype(int)
+    worst, chance = 0.0, 1.0
     for a in range(d):
         for b in range(a):
-            table = np.histogram2d(bins[:, a], bins[:, b], bins=BINS)[0]
+            table = np.bincount(bins[:, a] * BINS + bins[:, b], minlength=BINS**2).reshape(BINS, BINS)
+            table = table[table.any(axis=1)][:, table.any(axis=0)]
+            rows, columns = table.shape
+            freedom = (rows - 1) * (columns - 1)
+            if freedom == 0:
+                continue
             expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0, keepdims=True) / n
-            phi2 = float(((table - expected) ** 2 / expected).sum()) / n
-            chance = (BINS - 1) ** 2 / (n - 1)
-            corrected = BINS - (BINS - 1) ** 2 / (n - 1)
-            worst = max(worst, float(np.sqrt(max(0.0, phi2 - chance) / (corrected - 1))))
-    return min(1.0, worst)
+            statistic = float(((table - expected) ** 2 / expected).sum())
+            fewest = min(k - (k - 1) ** 2 / (n - 1) for k in (rows, columns))
+            value = float(np.sqrt(max(0.0, statistic / n - freedom / (n - 1)) / (fewest - 1)))
+            if value > worst:
+                worst, chance = value, min(1.0, d * (d - 1) / 2 * float(chi2.sf(statistic, freedom)))
+    return min(1.0, worst), chance

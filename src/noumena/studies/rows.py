@@ -44,9 +44,13 @@ def write(rows: Sequence[Row], path: str | Path) -> None:
     replaced(Path(path), as_csv(rows))
 
 
-def as_csv(rows: Sequence[Row]) -> str:
-    """Rows as the text of a table."""
-    columns = list(dict.fromkeys(name for row in rows for name in row))
+def as_csv(rows: Sequence[Row], columns: Sequence[str] = ()) -> str:
+    """Rows as the text of a table; ``columns`` come first, also where there are no rows.
+
+    >>> as_csv([], ["d", "mcc"])
+    'd,mcc\\n'
+    """
+    columns = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()

@@ -43,6 +43,8 @@ from noumena.studies.store import CELL, CODE, FACTS, Store
 
 ROOM = Path(__file__).parent
 NEEDED = ("cells", "cell", "compare")
+TIDY = ("study", CELL, CODE, SEED, "metric", "value", "parameters", *FACTS[2:])
+"""Columns of tidy rows."""
 
 
 @dataclass(frozen=True)

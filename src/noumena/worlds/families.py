@@ -27,14 +27,14 @@ def family(
     n_latents: int,
     n_observed: int | None = None,
     *,
-    width: int = 2,
+    width: int | None = None,
     gap: int | None = None,
     density: float | None = None,
     seed: int = 0,
 ) -> Structure:
-    """A structure of a family; ``n_observed`` defaults to ``n_latents``. ``width`` is for ``banded``; ``gap`` and
-    ``density``, the chance of a dependency beyond a row's two, for ``random`` (by default drawn anew each time,
-    between 0.2 and 0.75).
+    """A structure of a family; ``n_observed`` defaults to ``n_latents``. ``width`` is for ``banded`` alone, by default
+    2; ``gap`` and ``density``, the chance of a dependency beyond a row's two, for ``random`` alone (by default drawn
+    anew each time, between 0.2 and 0.75).
 
     >>> family("banded", 3).dense.astype(int)
     array([[1, 1, 0],
@@ -45,10 +45,13 @@ def family(
     d_z = checks.count(n_latents, "n_latents")
     d_x = d_z if n_observed is None else checks.count(n_observed, "n_observed")
     checks.require(d_x >= d_z, "There must be at least as many observations as latents.", f"{d_x} and {d_z}")
+    for option, given, owner in (("width", width, "banded"), ("gap", gap, "random"), ("density", density, "random")):
+        checks.require(given is None or name == owner, f"{option} must be given with the family {owner} only.", name)
     i, j = np.arange(d_x)[:, None], np.arange(d_z)[None, :]
     if name == "dense":
         return Structure(np.ones((d_x, d_z), dtype=bool))
     if name == "banded":
+        width = 2 if width is None else width
         whole = isinstance(width, int) and 1 <= width <= d_z
         checks.require(whole, f"width must be between 1 and {d_z}.", f"{width}")
         return Structure((j - i) % d_z < width)

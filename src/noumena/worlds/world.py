@@ -78,4 +78,5 @@ class World(Decoding):
 
     def latents(self, n: int, *, seed: int = 0) -> Tensor:
         """Draw ``n`` latent points."""
+        seed = checks.count(seed, "seed", minimum=0)
         return self.law.draw(n, seeds.generator(self.seed, "latents", seed))
