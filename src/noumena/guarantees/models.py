@@ -208,7 +208,7 @@ def _gap_at_points(
     some = J[:POINTS]
     gaps = [gap for gap in (point_gap(point) for point in some) if gap is not None]
     if gaps:
-        lowest = min([*gaps, *([] if generic is None else [generic])], key=lambda gap: gap.value)
+        lowest = min((gap for gap in (*gaps, generic) if gap is not None), key=lambda gap: gap.value)
         same = ", as the support alone says" if generic is not None and lowest.value == generic.value else ""
         evidence = f"at {len(gaps)} of {len(some)} sampled points the gap is {lowest.value} or more{same}"
         return lowest, None, Hypothesis(name, "supported", evidence)
