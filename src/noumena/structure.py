@@ -209,7 +209,7 @@ class Structure:
 
     def index(self, latent: str | int) -> int:
         """The index of a latent given by name or index."""
-        return _lookup(latent, self.latent, "latent")
+        return _lookup(latent, self.latent, "A latent")
 
     def observations_of(self, latent: str | int) -> frozenset[int]:
         """``col(j)``: the rows that depend on a latent."""
@@ -330,7 +330,7 @@ class Structure:
         return self.of(*group)
 
     def _row(self, observed: str | int) -> int:
-        return _lookup(observed, self.observed, "observation")
+        return _lookup(observed, self.observed, "An observation")
 
 
 def _framed(support: Any) -> tuple[Any, list[str] | None, list[str] | None]:
@@ -394,7 +394,7 @@ def _names(names: Iterable[str] | None, letter: str, n: int, kind: str) -> tuple
 
 def _lookup(key: str | int, names: tuple[str, ...], kind: str) -> int:
     if isinstance(key, str):
-        checks.require(key in names, f"A {kind} must be one of the structure's names.", f"{key!r}")
+        checks.require(key in names, f"{kind} must be one of the structure's names.", f"{key!r}")
         return names.index(key)
-    checks.require(0 <= int(key) < len(names), f"A {kind} index must be below {len(names)}.", f"{key}")
+    checks.require(0 <= int(key) < len(names), f"{kind} index must be below {len(names)}.", f"{key}")
     return int(key)

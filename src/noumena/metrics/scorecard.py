@@ -195,6 +195,7 @@ def score(
     >>> card["mcc"].permutation.tolist()
     [1, 0]
     """
+    checks.count(seed, "seed", minimum=0)
     wanted = _wanted(metrics)
     factors = factors_of(z, discrete)
     latents = _names(z_hat)
