@@ -178,8 +178,8 @@ class DegenerateGaussians(DensityMixin, BaseEstimator):
         """The mixture without noise, and its ranks."""
         covariances = model.covariances_ * unit**2
         flat = [_flat(covariance, gap, self.axes) for covariance in covariances]
-        covariances = np.stack([part[0] for part in flat])
-        self.mixture_ = Mixture(model.weights_, model.means_ * unit, covariances, fitted=True)
+        without_noise = np.stack([part[0] for part in flat])
+        self.mixture_ = Mixture(model.weights_, model.means_ * unit, without_noise, fitted=True)
         self.ranks_ = np.array([part[1] for part in flat])
         self.noise_ = np.array([part[2] for part in flat])
         self.covariances_ = covariances
