@@ -271,6 +271,6 @@ def _nearest(points: np.ndarray, starts: np.ndarray, window: int, k: int) -> np.
         away -= points[0][some, None]
         up -= points[1][some, None]
         np.maximum(np.abs(away, out=away), np.abs(up, out=up), out=away)
-        away.partition((k, k + 1), axis=1)
-        found[:, some] = away[:, k : k + 2].T
+        away.partition(k, axis=1)
+        found[0, some], found[1, some] = away[:, k], away[:, k + 1 :].min(axis=1)
     return found
