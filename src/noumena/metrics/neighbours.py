@@ -187,9 +187,14 @@ def _balls(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Places in sorted numbers where balls around centres begin and end, with or without their rim, whatever the
     rounding; a ball without radius holds its centre."""
-    sign, rounding = 1 if closed else -1, 4 * float(np.finfo(np.float64).eps * np.abs(ordered).max())
-    radius = np.maximum(radius * (1 + sign * SLACK) + sign * rounding, 0)
+    radius = _widened(ordered, radius, closed=closed)
     return np.searchsorted(ordered, centres - radius, "left"), np.searchsorted(ordered, centres + radius, "right")
+
+
+def _widened(ordered: np.ndarray, radius: np.ndarray, *, closed: bool) -> np.ndarray:
+    """A little more than a radius, or less, so that rounding does not decide what lies on the rim."""
+    sign, rounding = 1 if closed else -1, 4 * float(np.finfo(np.float64).eps * np.abs(ordered).max())
+    return np.maximum(radius * (1 + sign * SLACK) + sign * rounding, 0)
 
 
 # ---- in the plane ------------------------------------------------------------------------------------------------
@@ -201,11 +206,22 @@ def _with_numbers(latent: _Column, factor: _Column, k: int, psi: np.ndarray) -> 
     radius, own = _squares(latent, factor, min(k, len(latent.order) - 1))
     found = psi[len(radius)] + psi[own].mean()
     for column in (latent, factor):
-        reach = radius[column.order]
-        low, high = _balls(column.ordered, column.ordered, reach, closed=False)
-        lowest, highest = _balls(column.ordered, column.ordered, reach, closed=True)
-        found -= psi[np.maximum(high - low, highest - lowest - 1)].mean()
+        found -= psi[_shadows(column.ordered, radius[column.order])].mean()
     return max(0.0, float(found))
+
+
+def _shadows(ordered: np.ndarray, radius: np.ndarray) -> np.ndarray:
+    """How many of sorted numbers lie within a radius of each: itself and those inside, or all but itself with those on
+    the rim, if that is more. Few rims hold two, and only those are searched."""
+    low, high = _balls(ordered, ordered, radius, closed=False)
+    width, padded = _widened(ordered, radius, closed=True), np.pad(ordered, 2, constant_values=(-np.inf, np.inf))
+    beneath, beyond = ordered - width, ordered + width
+    left, right = padded[low + 1] >= beneath, padded[high + 2] <= beyond
+    several = np.flatnonzero((left & right) | (padded[low] >= beneath) | (padded[high + 3] <= beyond))
+    found = high - low
+    lowest, highest = _balls(ordered, ordered[several], radius[several], closed=True)
+    found[several] = np.maximum(found[several], highest - lowest - 1)
+    return found
 
 
 def _squares(x: _Column, y: _Column, k: int) -> tuple[np.ndarray, np.ndarray]:
