@@ -3,6 +3,7 @@
 import builtins
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -265,9 +266,8 @@ def test_hidden_states_have_numbers_and_are_what_the_layers_give(kind):
         representations(model, batch, 3)
 
 
-def test_texts_are_tokenised_batch_by_batch_with_their_padding_masked():
-    model, _ = tiny("bert")
-    asked = []
+def letters(asked):
+    """A tokenizer of letters that notes what it was asked."""
 
     def tokenizer(texts, *, padding, truncation, return_tensors):
         asked.append((len(texts), padding, truncation, return_tensors))
@@ -276,10 +276,25 @@ def test_texts_are_tokenised_batch_by_batch_with_their_padding_masked():
         mask = [[1] * len(text) + [0] * (longest - len(text)) for text in texts]
         return {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(mask)}
 
-    texts = ["a", "long text", "text"]
-    together, alone = (representations(model, texts, tokenizer=tokenizer, batch_size=size) for size in (3, 1))
+    return tokenizer
+
+
+def test_texts_are_tokenised_batch_by_batch_with_their_padding_masked():
+    model, _ = tiny("bert")
+    asked, texts = [], ["a", "long text", "text"]
+    together, alone = (representations(model, texts, tokenizer=letters(asked), batch_size=size) for size in (3, 1))
     np.testing.assert_allclose(together, alone, atol=1e-5)
     assert asked[0] == (3, True, True, "pt")
+
+
+@pytest.mark.parametrize("form", [np.array, pd.Series, lambda texts: np.array(texts, dtype=object)])
+def test_texts_in_an_array_or_a_column_are_those_of_a_list(form):
+    model, _ = tiny("bert")
+    texts = ["a", "long text", "text"]
+    listed, given = (representations(model, data, tokenizer=letters([])) for data in (texts, form(texts)))
+    np.testing.assert_array_equal(given, listed)
+    with pytest.raises(InputError, match="Texts must come with the model's tokenizer"):
+        representations(model, form(texts))
 
 
 def test_a_masked_autoencoder_must_see_whole_images():

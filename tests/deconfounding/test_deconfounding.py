@@ -89,6 +89,22 @@ def test_every_component_carrying_batch_leaves_nothing_to_score():
     assert after.to_dict()["scores"][0]["without"]["mean"] is None
 
 
+def test_the_gain_of_removal_compares_each_fit_with_itself_where_some_have_nothing_left():
+    rng = np.random.default_rng(1)
+    batch, label = np.repeat(np.arange(6), 60), np.tile([0, 1], 180)
+    x = rng.laplace(size=(360, 3)) + 1.0 * label[:, None] * [1, 0, 0]
+    x[:, 1:] += rng.normal(size=(6, 2))[batch] * [2, 1]
+    settings = {**PLAIN, "rotations": 8, "conditions": ("random",), "remove_batch": 0.1}
+    after = deconfound(x, batch, label, **settings)
+    gains = [[] for _ in after.held_out]
+    for row in after.rows:
+        if row["auroc without"] is not None:
+            gains[row["fold"]].append(row["auroc without"] - row["auroc"])
+    assert 0 < sum(map(len, gains)) < len(after.rows)
+    expected = np.mean([np.mean(fold) for fold in gains if fold])
+    assert after.score("random").gain.mean == pytest.approx(expected, abs=1e-9)
+
+
 def test_centring_undoes_a_shift_between_batches():
     moved = {c: ran(batches(shift=6.0), conditions=("base",), rotations=1, centre=c) for c in (False, True)}
     still = ran(batches(shift=0.0), conditions=("base",), rotations=1, centre=True)

@@ -203,6 +203,12 @@ def test_restarts_run_as_one_batch_and_the_largest_contrast_is_kept():
     assert many.restart_agreement_ > 0.99
 
 
+def test_the_objective_is_the_sum_of_squares_of_what_the_components_differ_from_a_gaussian_by():
+    x, _ = mixed(kind="both")
+    model = ICA(n_restarts=2, random_state=0).fit(x)
+    assert model.objective_ == pytest.approx((model.non_gaussianity_**2).sum(), rel=1e-5)
+
+
 def test_restarts_of_gaussian_rows_disagree_and_that_is_said():
     model = ICA(n_restarts=4, tol=1e-2).fit(np.random.default_rng(0).normal(size=(3000, 6)))
     assert model.restart_agreement_ < 0.9

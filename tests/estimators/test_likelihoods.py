@@ -286,3 +286,13 @@ def test_bytes_and_the_normal_likelihood_are_free_of_the_range() -> None:
     check_range(pictures(), "bernoulli")
     check_range(Spots(), "bernoulli")
     check_range(np.array([[-3.0]]), "normal")
+
+
+@pytest.mark.parametrize("moved", [3.0, -1.0])
+def test_rows_outside_the_range_of_pixels_have_no_bernoulli_score(moved: float) -> None:
+    x = np.random.default_rng(0).random((60, 5))
+    training = Training(steps=5, batch_size=32)
+    model = nm.VAE(2, likelihood="bernoulli", standardise=False, training=training, random_state=0).fit(x)
+    assert model.score(x) < 0
+    with pytest.raises(InputError, match=r"A Bernoulli likelihood must see x in \[0, 1\]"):
+        model.score(moved * x)

@@ -156,6 +156,15 @@ def test_the_score_of_held_out_rows_prefers_the_sparse_basis_to_a_turned_one():
     assert model.score(x[2000:]) > turned.score(x[2000:]) + 1
 
 
+def test_the_score_of_rows_in_a_plane_is_that_of_their_coordinates_in_it():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(3000, 2)) * (rng.random((3000, 2)) < 0.5)
+    x = z @ [[1.0, 0.3, 80], [0.5, 1, -60]]  # columns of unlike scales: the unmixing does not lie in the plane
+    model = SparseComponents(2).fit(x)
+    axes = np.linalg.svd(x, full_matrices=False)[2][:2]
+    assert model.score(x) == pytest.approx(SparseComponents().fit(x @ axes.T).score(x @ axes.T), abs=1e-6)
+
+
 @pytest.mark.parametrize(
     ("x", "sentence"),
     [

@@ -8,6 +8,7 @@ import torch
 from scipy.stats import norm
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import noumena as nm
@@ -176,6 +177,26 @@ class TestRecovery:
         one, two = (SparseFlow(depth=2, training=QUICK, random_state=3).fit(x) for _ in range(2))
         assert np.array_equal(one.transform(x), two.transform(x))
         assert np.array_equal(pickle.loads(pickle.dumps(one)).transform(x), one.transform(x))
+
+    @pytest.mark.parametrize(
+        "changed", [{"verbose": True}, {"checkpoint_seconds": 5.0}, {"capture": False}], ids=lambda c: next(iter(c))
+    )
+    def test_a_fit_goes_on_where_only_settings_without_consequence_differ(self, tmp_path, changed):
+        kept, (_, x) = QUICK.changed(checkpoint=tmp_path / "state"), world(n=300)
+        whole = SparseFlow(depth=1, training=kept, random_state=3).fit(x)
+        again = SparseFlow(depth=1, training=kept.changed(**changed), random_state=3).fit(x)
+        assert np.array_equal(whole.transform(x), again.transform(x))
+        for other in ({"depth": 2}, {"random_state": 4}, {"training": kept.changed(learning_rate=0.1)}):
+            with pytest.raises(InputError, match="must belong to the same settings and data"):
+                SparseFlow(**{"depth": 1, "training": kept, "random_state": 3, **other}).fit(x)
+
+    def test_a_fit_does_not_go_on_with_other_rows_of_the_same_sum(self, tmp_path):
+        kept = QUICK.changed(checkpoint=tmp_path / "state")
+        x = np.round(64 * world(n=300)[1]) / 64  # sums of such numbers are exact in any order
+        model = SparseFlow(depth=1, start=FunctionTransformer(), training=kept, random_state=3)
+        model.fit(x)
+        with pytest.raises(InputError, match="must belong to the same settings and data"):
+            model.fit(x[::-1])
 
     def test_fewer_latents_than_columns(self):
         _, x = world(n=500)

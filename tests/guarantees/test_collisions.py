@@ -165,3 +165,38 @@ def test_a_mixture_that_was_fitted_is_never_called_exact():
     assert sparse.mixture.standardised().fitted
     assert str(nm.certify(sparse)) == str(nm.certify(sparse.mixture))
     assert "wanted 1e-09" not in str(nm.certify(sparse))
+
+
+def test_observations_that_saturate_or_have_long_tails_can_be_undone_all_the_same():
+    def tails(z):
+        a, b = torch.exp(4 * z[:, 0]), z[:, 1]
+        return torch.stack([a, 2 * a, b, b**3 + b], dim=1)
+
+    for decoder in (tails, lambda z: torch.tanh(5 * z), lambda z: torch.exp(4 * z)):
+        assert invertible_at(decoder, Z).answer == "supported"
+    assert nm.certify(tails, at=Z).answer == "identified"
+
+
+def test_a_decoder_that_computes_in_single_precision_is_judged_by_its_own_rounding():
+    def single(decoder):
+        return lambda z: decoder(z.float())
+
+    assert hypothesis(nm.certify(single(periodic), at=Z), INVERTIBLE).answer == "fails"
+    assert hypothesis(nm.certify(single(cubes), at=Z), INVERTIBLE).answer == "supported"
+
+
+def test_a_decoder_is_not_asked_outside_the_range_of_its_points():
+    def roots(z):
+        a, b = z[:, 0].sqrt(), torch.relu(z[:, 1] - 0.5)
+        return torch.stack([a, b, 2 * b + a], dim=1)
+
+    z = torch.rand(2000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    z[:, 0] = z[:, 0] ** 6
+    assert nm.certify(roots, at=z).answer != "identified"
+
+
+def test_a_query_about_all_latents_is_open_where_nothing_is_proved():
+    certificate = nm.certify(squares, at=Z)
+    assert certificate.query("x3").answer == "open"
+    assert "g is invertible" in certificate.query("x3").reason
+    assert nm.certify(cubes, at=Z).query("x3").answer == "block-identified"

@@ -23,6 +23,14 @@ def test_dependent_latents_are_called_so():
     assert independent_points(torch.tensor(z)).answer == "fails"
 
 
+def test_columns_beside_them_do_not_hide_a_dependence():
+    draw = np.random.default_rng(0)
+    coins, first = draw.integers(0, 2, (120, 2)).astype(float), draw.normal(size=120)
+    second = 0.6 * first + 0.8 * draw.normal(size=120)
+    assert independent_points(torch.tensor(np.c_[first, second])).answer == "fails"
+    assert independent_points(torch.tensor(np.c_[coins, first, second])).answer == "fails"
+
+
 def test_values_that_repeat_share_a_bin():
     draw = np.random.default_rng(0)
     coins = draw.integers(0, 2, (2000, 2)).astype(float)

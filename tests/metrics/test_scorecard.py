@@ -239,3 +239,24 @@ def test_a_scorecard_is_read_like_a_dictionary_of_records(card: Scorecard) -> No
     assert list(card) == list(card.records)
     assert len(card) == len(METRICS)
     assert {name: card[name] for name in card} == card.records
+
+
+def test_names_with_few_rows_each_are_left_out_of_every_regression() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(600, 2))
+    learned = z + rng.normal(size=(600, 2))
+    who = np.array([f"p{k}" for k in rng.integers(0, 300, 600)])
+    plain = score(z, learned, metrics=["r2_true_to_learned"])["r2_true_to_learned"]
+    frame = pd.DataFrame({"a": z[:, 0], "b": z[:, 1], "who": who})
+    card = score(frame, learned, metrics=["r2_true_to_learned"])
+    assert card["r2_true_to_learned"].score == pytest.approx(plain.score)
+    assert "It leaves out factors with fewer than 10 rows for a name: who" in card.notes
+
+
+def test_names_alone_are_inputs_too() -> None:
+    rng = np.random.default_rng(0)
+    shape = rng.integers(0, 3, 300)
+    frame = pd.DataFrame({"shape": np.array(["ball", "cube", "cone"])[shape]})
+    card = score(frame, np.c_[shape, rng.normal(size=300)], metrics=["r2_true_to_learned"])
+    assert card["r2_true_to_learned"].per_target[0] == pytest.approx(1)
+    assert card["r2_true_to_learned"].ceiling is None

@@ -147,12 +147,11 @@ def _score(condition: str, rows: list[dict[str, Any]], plan: Plan, overlap: floa
     linear = _mean(own, "linear")
     removal: dict[str, Any] = {}
     if plan.remove is not None:
-        after = np.array(_by_fold(rows, condition, "auroc without"))
-        gain = after - np.array(_by_fold(rows, condition, "auroc"))
+        gains = [{**row, "gain": _gain(row)} for row in own]
         removal = {
             "removed": _mean(own, "removed"),
-            "without": _bounded(estimate(after, overlap=overlap)),
-            "gain": estimate(gain, overlap=overlap),
+            "without": _bounded(estimate(_by_fold(rows, condition, "auroc without"), overlap=overlap)),
+            "gain": estimate(_by_fold(gains, condition, "gain"), overlap=overlap),
         }
     return Score(
         condition, _bounded(estimate(_by_fold(rows, condition, "auroc"), overlap=overlap)),
@@ -161,6 +160,16 @@ def _score(condition: str, rows: list[dict[str, Any]], plan: Plan, overlap: floa
         {k: value for k, value in concentrations.items() if np.isfinite(value)},
         linear if np.isfinite(linear) else None, _mean(own, "features"), **removal,
     )  # fmt: skip
+
+
+def _gain(row: dict[str, Any]) -> float | None:
+    """What removal adds to a fit; nothing is said of one that has no component left to be scored by.
+
+    >>> _gain({"auroc": 0.75, "auroc without": 0.5}), _gain({"auroc": 0.75, "auroc without": None})
+    (-0.25, None)
+    """
+    before, after = row.get("auroc"), row.get("auroc without")
+    return None if before is None or after is None else after - before
 
 
 def _bounded(found: Estimate) -> Estimate:

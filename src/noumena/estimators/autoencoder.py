@@ -17,6 +17,8 @@ class AutoencoderObjective(Codec):
 
     centre: Tensor
     spread: Tensor
+    settled = False
+    """Whether latents are in the units of all training rows, and no longer in those of a batch."""
 
     def __init__(self, encoder: nn.Module, decoder: nn.Module, mean: Tensor, scale: Tensor, *, n_latents: int):
         super().__init__(encoder, decoder, mean, scale)
@@ -35,6 +37,7 @@ class AutoencoderObjective(Codec):
             h = self.encoder(x)
             self.centre.copy_(h.mean(dim=0))
             self.spread.copy_(spread_of(h))
+            self.settled = True
 
     def draws(self, rows: int, generator: torch.Generator) -> dict[str, Tensor]:
         """The penalty's own draws."""
@@ -43,7 +46,8 @@ class AutoencoderObjective(Codec):
     def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss and terms on a batch of standardised observations."""
         h = self.encoder(x)
-        z = (h - h.mean(dim=0)) / spread_of(h) if self.normalise else h
+        units = (self.centre, self.spread) if self.settled else (h.mean(dim=0), spread_of(h))
+        z = (h - units[0]) / units[1] if self.normalise else h
         reconstruction = (self.decoder(z) - x).square().sum(dim=-1).mean()
         if self.penalty is None:
             return reconstruction, {"reconstruction": reconstruction}

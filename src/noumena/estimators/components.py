@@ -134,7 +134,7 @@ class SparseComponents(Transformer):
         """Mean log-density of rows, within the subspace of the components, if latents were independent."""
         z = torch.as_tensor(self._latents(X)).double().cpu()
         density = self._spikes.log_density(z).sum(dim=1).mean()
-        return float(density) + np.linalg.slogdet(self.components_ @ self.components_.T).logabsdet / 2
+        return float(density) - np.linalg.slogdet(self.mixing_.T @ self.mixing_).logabsdet / 2
 
     # ---- the search --------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from noumena.checks import InputError
 from noumena.estimators.builders import Builder as Builder
 from noumena.estimators.builders import as_usual, description, fits_batched, freeze
 from noumena.estimators.builders import network as network
+from noumena.estimators.likelihoods import check_range
 from noumena.estimators.polish import polish
 from noumena.estimators.rows import (
     PIXEL,
@@ -169,10 +170,8 @@ class Estimator(Transformer):
         array = self._table(X)
         n_observed = prod(array.shape) if are_pictures(array) else array.shape[1]
         n_latents = checks.count(self._size(n_observed), "n_latents")
-        checks.require(
-            len(array) >= n_latents, "x must have at least as many rows as latents.",
-            f"{len(array)} rows and {n_latents} latents",
-        )  # fmt: skip
+        must = "x must have at least as many rows as latents."
+        checks.require(len(array) >= n_latents, must, f"{len(array)} rows and {n_latents} latents")
         self._compare_columns(X, np.empty((0, n_observed)) if are_pictures(array) else array, reset=True)
         seed = seeds.seed_of(self.random_state)
         self.seeds_ = [seed + k for k in range(self.n_models)]
@@ -247,10 +246,11 @@ class Estimator(Transformer):
         """Minus the objective of the best model on ``X``: higher is better, as scikit-learn wants."""
         check_is_fitted(self)
         rows, model = self._ready(X, "x", self.best_)
-        rows = torch.cat([rows] * model.players)  # each sees every row
+        rows = torch.cat([(rows - model.mean) / model.scale] * model.players)  # each sees every row
+        check_range(rows, getattr(self, "likelihood", "normal"))
         draws = model.draws(len(rows), seeds.generator(0, "held-out draws"))
         with torch.no_grad():
-            loss, terms = model((rows - model.mean) / model.scale, {k: v.to(rows) for k, v in draws.items()}, 1.0)
+            loss, terms = model(rows, {k: v.to(rows) for k, v in draws.items()}, 1.0)
         return -float(loss - terms.get("adversary", 0.0))
 
     # ---- what the rest of the house reads ----------------------------------------------------------------

@@ -46,9 +46,9 @@ class ICA(Transformer):
 
     After ``fit``: ``components_`` (component, observed), ``s = (x − mean_) @ components_.T`` with unit variances;
     ``mixing_`` back; ``whitening_``; ``rank_`` of the data; ``non_gaussianity_`` per component, by which they are
-    ordered; ``objective_``, their sum, and ``restart_objectives_``; ``restart_agreement_``, the smallest correlation
-    of a component with its match in another restart; ``converged_``, ``change_`` of the last step, ``n_iter_`` steps
-    and ``passes_``, what they cost in passes over all rows.
+    ordered; ``objective_``, the sum of their squares, and ``restart_objectives_``; ``restart_agreement_``, the smallest
+    correlation of a component with its match in another restart; ``converged_``, ``change_`` of the last step,
+    ``n_iter_`` steps and ``passes_``, what they cost in passes over all rows.
 
     >>> s = np.array([[a, b] for a in (-1.0, 1.0) for b in (-1.0, 1.0)])  # all four corners
     >>> np.abs(ICA().fit_transform(s @ [[2.0, 0.0], [1.0, 1.0]])).round(3).tolist()

@@ -60,7 +60,7 @@ def check(likelihood: Any, standardise: bool) -> None:
 
 def check_range(x: Any, likelihood: str) -> None:
     """Refuse rows outside [0, 1] under a Bernoulli likelihood; bytes and pictures, in units of 255, are inside."""
-    if likelihood == "normal" or getattr(x, "dtype", np.uint8) == np.uint8:
+    if likelihood != "bernoulli" or getattr(x, "dtype", np.uint8) == np.uint8:
         return
     low, high = float(x.min()), float(x.max())
     must = "A Bernoulli likelihood must see x in [0, 1]."

@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from noumena import checks, nets, penalties
 from noumena.checks import InputError
-from noumena.estimators.autoencoder import Autoencoder
+from noumena.estimators.autoencoder import Autoencoder, AutoencoderObjective
 from noumena.estimators.bio import BioAE
 from noumena.estimators.builders import as_usual
 from noumena.estimators.conditional import iVAE
@@ -102,7 +102,7 @@ def save(model: Any, folder: str | Path, *, force: bool = False) -> None:
         "seeds": model.seeds_,
         "best": model.best_,
         "objectives": model.objectives_.tolist(),
-        "explained": model.explained_,
+        "explained": getattr(model, "explained_", None),
         "terms": {k: v.tolist() for k, v in model.terms_.items()},
         "stopped_at": model.stopped_at_.tolist(),
         "diverged": model.diverged_.tolist(),
@@ -182,6 +182,8 @@ def _module(model: Estimator, tensors: dict[str, torch.Tensor], k: int, paramete
     state = {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
     _compare_shapes(module.state_dict(), state, parameters)
     module.to(state["mean"].dtype).load_state_dict(state)
+    if isinstance(module, AutoencoderObjective):
+        module.settled = True
     module.requires_grad_(False).eval()
     return module
 

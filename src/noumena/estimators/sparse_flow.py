@@ -45,9 +45,11 @@ from torch.nn.functional import logsigmoid
 
 from noumena import checks, seeds
 from noumena.estimators.components import SparseComponents
+from noumena.estimators.rows import Rows, digest
 from noumena.estimators.spikes import fit_spikes
-from noumena.estimators.training import Objective, Rows, Trained, Training, train
+from noumena.estimators.training import Objective, Trained, Training, train
 from noumena.estimators.transformer import Transformer, as_given, whole
+from noumena.estimators.written import written
 
 ROUNDING = 0.1
 """Size ``τ`` at which a kink is rounded, for inputs of unit spread: it gives log-slopes a gradient."""
@@ -255,8 +257,8 @@ class SparseFlow(Transformer):
         seed = seeds.seed_of(self.random_state)
         solver = self._solver(seed)
         self.start_: Any = clone(solver).fit(array)  # type: ignore[union-attr]
-        rows = self._rows(array, plan)
         model_seeds = [seed + k for k in range(self.n_models)]
+        rows = self._rows(array, plan, model_seeds)
         flat = self._flatten(rows, plan, seed)
         bent = self._bend(rows, plan, solver, model_seeds) if self.depth else flat
         self._adopt(bent, flat, rows, solver)
@@ -313,7 +315,7 @@ class SparseFlow(Transformer):
         checks.require(able, f"start must be an estimator with {', '.join(verbs)}.", repr(self.start))
         return self.start
 
-    def _rows(self, array: np.ndarray, plan: Training) -> Rows:
+    def _rows(self, array: np.ndarray, plan: Training, model_seeds: list[int]) -> Rows:
         """Affine codes with slabs of unit spread; the split depends on the number of rows only."""
         codes = np.asarray(self.start_.transform(array), dtype=float)
         self._n_features_out = codes.shape[1]
@@ -321,8 +323,8 @@ class SparseFlow(Transformer):
         order = torch.randperm(len(codes), generator=seeds.generator(0, "held-out rows", len(codes)))
         rows = torch.as_tensor(codes / self.scale_, dtype=getattr(torch, plan.dtype))[order].to(plan.torch_device())
         n = min(len(rows) - 2, round(plan.held_out * len(rows)))
-        name = f"{type(self).__name__} {self.get_params()} {codes.shape} {codes.sum()}"
-        return Rows(rows[n:], rows[:n] if n else rows, name)
+        facts = (type(self), self.n_latents, self.depth, written(self.start), model_seeds, plan.consequential())
+        return Rows(rows[n:], rows[:n] if n else rows, "", digest(codes)).marked(*facts)
 
     def _flatten(self, rows: Rows, plan: Training, seed: int) -> Trained:
         """The rival: the affine code under the same law."""

@@ -68,6 +68,7 @@ def batches_of(data: Any, size: int, tokenizer: Callable[..., Any] | None = None
     """Batches of rows (an array, a tensor, named arrays, a data frame, texts with their tokenizer), or those of an
     iterable: of a tuple or list the first entry, of a mapping the entries by their names."""
     data = data.to_numpy() if hasattr(data, "to_numpy") else data
+    data = data.tolist() if _holds_texts(data) else data
     if isinstance(data, np.ndarray | Tensor):
         return _slices(data, size, lambda part: Batch((_tensor(part),), {}))
     if isinstance(data, Mapping):
@@ -111,6 +112,16 @@ def _batch(entry: Any) -> Batch:
 
 def _tokenised(texts: Sequence[str], tokenizer: Any) -> Batch:
     return _batch(tokenizer(list(texts), padding=True, truncation=True, return_tensors="pt"))
+
+
+def _holds_texts(data: Any) -> bool:
+    """Whether data are an array of texts, one a row.
+
+    >>> _holds_texts(np.array(["a", "bb"])), _holds_texts(np.array([["a"]])), _holds_texts(np.array(["a", 1], object))
+    (True, False, False)
+    """
+    row = isinstance(data, np.ndarray) and data.ndim == 1 and data.dtype.kind in "UTO"
+    return row and len(data) > 0 and all(isinstance(text, str) for text in data)
 
 
 def _arraylike(value: Any) -> bool:

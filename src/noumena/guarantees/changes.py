@@ -133,8 +133,8 @@ def _newton(g: Map, Q: list[int], R: list[int], z_hat: Tensor, z: Tensor) -> Ten
 
     best = error(z)
     for _ in range(NEWTON_STEPS):
-        slope = _slope(g, Q, z)[:, R]
-        step = torch.linalg.lstsq(slope, (g(z)[:, R] - target)[:, :, None]).solution[:, :, 0]
+        slope, missing = (torch.nan_to_num(v, 0.0, 0.0, 0.0) for v in (_slope(g, Q, z)[:, R], g(z)[:, R] - target))
+        step = torch.linalg.lstsq(slope, missing[:, :, None]).solution[:, :, 0]
         before = best
         for halving in range(6):
             trial = _put(z, Q, z[:, Q] - step * 0.5**halving)

@@ -188,8 +188,9 @@ def _square(S: Structure, t: int, met: Met) -> Iterator[Competitor]:
     """With as many observations as latents they compete with every fitted model, whatever was fitted: each of those
     that can stand for ``t`` carries its other latents."""
     for i in S.rows_of(t).tolist() if S.n_observed == S.n_latents else ():
-        others, rows = tuple(r for r in S.latents_of(i) if r != t), _matching(S, range(S.n_observed), i, t)
-        if others and rows:
+        others = tuple(r for r in S.latents_of(i) if r != t)
+        rows = () if met.issuperset(others) else _matching(S, range(S.n_observed), i, t)
+        if rows:
             sentence = (
                 f"ẑ = x, {S.observed[i]} in place of {S.latent[t]}: with as many observations as latents, the "
                 f"{S.n_observed} observations explain the data with {S.n_observed} dependencies whatever the world is, "

@@ -19,7 +19,7 @@ from noumena.derivatives.jacobians import by_row
 from noumena.estimators import Estimator
 from noumena.guarantees import premises
 from noumena.guarantees.changes import substitution
-from noumena.guarantees.collisions import invertible_at, nudged
+from noumena.guarantees.collisions import RARE, invertible_at, nudged
 from noumena.guarantees.competitors import Competitor, substitutable, tried
 from noumena.guarantees.decoders import outcome
 from noumena.guarantees.diversity import spanning, too_few
@@ -131,7 +131,7 @@ def _fitted(model: Estimator, threshold: float | None) -> Read:
     error = model.terms_.get("reconstruction")  # a model of noise or of directions has none
     if error is None:
         explained = premises.explained(None, unknown=f"{type(model).__name__} has no reconstruction error")
-    elif not model.standardise:
+    elif not model.standardise or getattr(model, "normalise", False):  # its error is that of each batch's units
         found = getattr(model, "explained_", None)
         unknown = "the variance that was explained was not kept with this model"
         explained = premises.explained(None if found is None else found[model.best_], unknown=unknown)
@@ -195,7 +195,7 @@ def _gap_at_points(
     name, J = "full support and no accidental cancellation", jacobians(z)
     lacking = _lacking(J, S)
     if len(lacking):  # by accident perhaps, as a square's slope at zero
-        J[lacking] = jacobians(nudged(z[lacking], z.std(dim=0)))
+        J[lacking] = jacobians(nudged(z[lacking], z))
         lacking = _lacking(J, S)
     generic = generic_gap_of(S)
     if len(lacking):
@@ -204,7 +204,7 @@ def _gap_at_points(
             f"at {len(lacking)} of {len(J)} sampled points, and around them, something in the support vanishes, such "
             f"as {S.observed[i]}–{S.latent[j]}"
         )
-        return generic, None, Hypothesis(name, "fails", evidence)
+        return generic, None, Hypothesis(name, "fails" if len(lacking) > RARE * len(J) else "unknown", evidence)
     some = J[:POINTS]
     gaps = [gap for gap in (point_gap(point) for point in some) if gap is not None]
     if gaps:

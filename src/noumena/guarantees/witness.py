@@ -247,7 +247,8 @@ def dependence(z: np.ndarray) -> float:
 
 
 def most_dependent(z: np.ndarray) -> tuple[float, float]:
-    """``dependence`` of columns, and how likely independent ones are to have a pair that is as dependent, at most.
+    """``dependence`` of columns, and how likely independent ones are to have a pair like the least likely of those that
+    are more dependent than is allowed, at most.
 
     Equal values share a bin, and empty bins count for nothing:
 
@@ -274,6 +275,7 @@ def most_dependent(z: np.ndarray) -> tuple[float, float]:
             statistic = float(((table - expected) ** 2 / expected).sum())
             fewest = min(k - (k - 1) ** 2 / (n - 1) for k in (rows, columns))
             value = float(np.sqrt(max(0.0, statistic / n - freedom / (n - 1)) / (fewest - 1)))
-            if value > worst:
-                worst, chance = value, min(1.0, d * (d - 1) / 2 * float(chi2.sf(statistic, freedom)))
+            worst = max(worst, value)
+            if value > MOST_DEPENDENCE:
+                chance = min(chance, d * (d - 1) / 2 * float(chi2.sf(statistic, freedom)))
     return min(1.0, worst), chance

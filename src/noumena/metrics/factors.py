@@ -19,6 +19,10 @@ from noumena import checks
 FEW_VALUES, OFTEN = 32, 10
 
 
+PER_NAME = 10
+"""Rows for each name of a factor, on average, that a regression on its names needs."""
+
+
 @dataclass(frozen=True, eq=False)
 class Factors:
     """True latents (batch, factor), which of them are discrete, what they are called, and who said so.
@@ -52,13 +56,19 @@ class Factors:
         return str(self) + (f"; constant and left out {checks.few(constant)}" if constant else "")
 
     @property
-    def indicators(self) -> Float[np.ndarray, "batch name"]:
-        """A column of 0 and 1 for each name of the factors that are names; none where no factor is.
+    def spelled(self) -> tuple[int, ...]:
+        """Factors that are names with rows enough for a column of each name, ``PER_NAME`` on average."""
+        levels = {j: len(np.unique(self.values[:, j])) for j in self.nominal}
+        return tuple(j for j, names in levels.items() if names * PER_NAME <= len(self.values))
 
-        >>> factors_of([["cube", 0.5], ["ball", 0.1]] * 5).indicators[:2].tolist()
+    @property
+    def indicators(self) -> Float[np.ndarray, "batch name"]:
+        """A column of 0 and 1 for each name of the factors that are ``spelled``; none where no factor is.
+
+        >>> factors_of([["cube", 0.5], ["ball", 0.1]] * 10).indicators[:2].tolist()
         [[0.0, 1.0], [1.0, 0.0]]
         """
-        columns = [self.values[:, [j]] == np.unique(self.values[:, j]) for j in self.nominal]
+        columns = [self.values[:, [j]] == np.unique(self.values[:, j]) for j in self.spelled]
         return np.hstack([np.zeros((len(self.values), 0)), *columns])
 
     @property

@@ -16,6 +16,7 @@ frequencies, and on numbers that were rounded the one of those that were not. Wi
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -230,21 +231,21 @@ def _squares(x: _Column, y: _Column, k: int) -> tuple[np.ndarray, np.ndarray]:
 
     n, window = len(x.order), 2 * k + 6
     points = np.stack([x.numbers, y.numbers], axis=1)
-    tree = KDTree(points, balanced_tree=False, compact_nodes=False)  # for a few questions, and many ties
     strips = round(STRIPS * np.sqrt(n / (k + 1)))
     radius, beyond, unsure = np.zeros(n), np.full(n, np.inf), np.arange(n)
     if strips >= 3 and n // strips >= window:
         radius, beyond, sure = _in_strips(x, y, k, strips=strips, window=window)
         beyond, unsure = np.minimum(beyond, sure), np.flatnonzero(radius > sure)
+    tree = cache(lambda: KDTree(points, balanced_tree=False, compact_nodes=False))  # for few questions, and many ties
     if len(unsure):
-        away = np.asarray(tree.query(points[unsure], k=k + 2, p=np.inf)[0])
+        away = np.asarray(tree().query(points[unsure], k=k + 2, p=np.inf)[0])
         radius[unsure], beyond[unsure] = away[:, k], away[:, k + 1]
     wide = radius * (1 + SLACK) + 4 * float(np.finfo(np.float64).eps * np.abs(points).max())
     own, tied = np.full(n, k), np.flatnonzero((beyond <= wide) | (radius == 0))
     if len(tied):
         distinct, first, which = np.unique(points[tied], axis=0, return_index=True, return_inverse=True)
         reach = np.where(radius[tied[first]] > 0, wide[tied[first]], 0.0)
-        within = tree.query_ball_point(distinct, reach, p=np.inf, return_length=True)
+        within = tree().query_ball_point(distinct, reach, p=np.inf, return_length=True)
         own[tied] = (within - (reach > 0))[which.ravel()]
     return radius, own
 

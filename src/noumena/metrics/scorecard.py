@@ -24,7 +24,7 @@ from noumena.metrics.canonical import weak_mcc
 from noumena.metrics.correlation import mcc
 from noumena.metrics.disentanglement import dci
 from noumena.metrics.explicitness import modularity
-from noumena.metrics.factors import Factors, factors_of
+from noumena.metrics.factors import PER_NAME, Factors, factors_of
 from noumena.metrics.gaps import mig, sap
 from noumena.metrics.information import InfoMEC, infomec
 from noumena.metrics.record import Number, Record
@@ -227,11 +227,16 @@ def score(
 
 def _about_names(factors: Factors, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """Which scores leave out the factors that are names, and which takes them in."""
-    names = ", ".join(factors.names[j] for j in factors.nominal)
-    left_out = f"Factors that are names have no order and are left out of correlations and R²: {names}"
-    taken = f"R² from true to learned takes a column of 0 and 1 for each name: {names}"
+    few = [j for j in factors.nominal if j not in factors.spelled]
+    names, taken, rare = (", ".join(factors.names[j] for j in js) for js in (factors.nominal, factors.spelled, few))
     others = any(name in OF_QUANTITIES and name != WITH_NAMES for name in wanted)
-    return tuple([left_out] * others + [taken] * (WITH_NAMES in wanted)) if factors.nominal else ()
+    asked = WITH_NAMES in wanted
+    said = {
+        f"Factors that are names have no order and are left out of correlations and R²: {names}": others and names,
+        f"R² from true to learned takes a column of 0 and 1 for each name: {taken}": asked and taken,
+        f"It leaves out factors with fewer than {PER_NAME} rows for a name: {rare}": asked and rare,
+    }
+    return tuple(sentence for sentence, due in said.items() if due)
 
 
 def _remarks(records: dict[str, Record], latents: tuple[str, ...]) -> tuple[str, ...]:
@@ -282,14 +287,16 @@ def _asked(factors: Factors, z_hat: np.ndarray, slots: Any, beside: dict[str, An
     measured = _measured(factors, slots)
     z = factors.values[:, measured]
 
-    def of_quantities(metric: Callable[..., Record], inputs: np.ndarray = z, **extra: Any) -> Record:
+    def of_quantities(metric: Callable[..., Record], **extra: Any) -> Record:
         checks.require(bool(measured), "Some factor must be a quantity that varies.", "none")
-        return metric(inputs, z_hat, **beside | extra)
+        return metric(z, z_hat, **beside | extra)
 
     def with_names(metric: Callable[..., Record]) -> Record:
         inputs = np.hstack([z, factors.indicators])
-        found = of_quantities(metric, inputs, ceiling=False)
-        if not beside["ceiling"]:
+        must = "Some factor must be a quantity that varies, or have rows enough for each of its names."
+        checks.require(inputs.shape[1] > 0, must, "none")
+        found = metric(inputs, z_hat, **beside | {"ceiling": False})
+        if not beside["ceiling"] or not measured:
             return found
         return replace(found, ceiling=metric(inputs, z, shuffles=0, seed=beside["seed"]).value)
 

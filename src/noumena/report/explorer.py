@@ -65,6 +65,7 @@ def facts(certificate: Certificate) -> dict[str, Any]:
         "verdicts": [[v.answer, v.reason, certificate.known_up_to(t)] for t, v in enumerate(verdicts)],
         "carried": carried,
         "sentences": list(sentences),
+        "proved": not certificate.broken_premises,
         "why_open": certificate.why_open,
         "deepest": queries.DEEPEST,
     }

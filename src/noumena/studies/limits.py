@@ -119,7 +119,7 @@ def _watch(limits: Limits, usage: Usage, over: Event, lost: Event, cell: int, ma
         if reason is not None and (told is None or lost.is_set()):
             lost.clear()
             arrived.clear()
-            told = elapsed
+            told = elapsed if told is None else told
             _interrupt(cell, reason, arrived)
         elif told is not None and may_exit and elapsed - told > GRACE and not arrived.is_set():
             os._exit(DIED)

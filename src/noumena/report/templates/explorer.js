@@ -193,7 +193,7 @@
     const none = new Set();
     if (!latents.size) return { answer: "empty", entangled: none, reason: "no latent is asked for" };
     const unproved = ordered(latents).filter((t) => S.block[t].some((r) => !latents.has(r)));
-    if (!unproved.length) {
+    if (!unproved.length && S.proved) {
       const reason = "no equivalent model with no more dependencies mixes anything else into them";
       return { answer: "block-identified", entangled: none, reason };
     }
