@@ -62,6 +62,12 @@ def test_units_do_not_decide_whether_a_decoder_can_be_undone():
     assert invertible_at(lambda z: squares(z / units), Z * units).answer == "fails"
 
 
+def test_a_latent_that_does_not_vary_in_the_points_has_a_unit_all_the_same():
+    still = torch.cat([Z[:, :1], torch.ones(len(Z), 1, dtype=torch.float64)], dim=1)
+    wide = lambda z: torch.cat([cubes(z), z[:, :1] ** 5, z[:, :1] * z[:, 1:]], dim=1)  # noqa: E731
+    assert invertible_at(wide, still).answer == "supported"
+
+
 def test_fewer_observations_than_latents_cannot_be_undone():
     assert invertible_at(lambda z: z.sum(dim=1, keepdim=True), Z).answer == "fails"
     assert "1 observations vary" in invertible_at(lambda z: torch.cat([z[:, :1], 0 * z], dim=1), Z).evidence

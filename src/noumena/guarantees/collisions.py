@@ -56,11 +56,11 @@ def invertible_at(decoder: Map, points: Tensor) -> Hypothesis:
     single = SINGLE if isinstance(decoder, Guest) and decoder.own not in (None, torch.float64) else 1.0
     with torch.no_grad():
         x = decoder(points.clone())
-    z_spread, x_spread = points.std(dim=0), x.std(dim=0)
-    n, d = x.shape[1], points.shape[1]
-    if int((x_spread > 0).sum()) < d:
-        return Hypothesis(INVERTIBLE, "fails", f"{int((x_spread > 0).sum())} observations vary with {d} latents")
-    units = z_spread, torch.where(x_spread > 0, x_spread, 1.0)
+    (n, d), vary = (x.shape[1], points.shape[1]), int((x.std(dim=0) > 0).sum())
+    if vary < d:
+        return Hypothesis(INVERTIBLE, "fails", f"{vary} observations vary with {d} latents")
+    z_unit, x_unit = (torch.where(v.std(dim=0) > 0, v.std(dim=0), 1.0) for v in (points, x))
+    units = z_unit, x_unit
     few = points[: within(STARTS, n, d, entries=ENTRIES)]
     margin = _margins(decoder, few, units)
     flat = torch.nonzero(margin <= single * SINGULAR)[:, 0]
