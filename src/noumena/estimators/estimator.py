@@ -188,6 +188,8 @@ class Estimator(Transformer):
         if device.type != "mps" and far(mean.numpy(), scale.numpy()):  # finished models then see rows as the fit did
             for model in self.models_:
                 model.double().load_state_dict({"mean": mean, "scale": scale}, strict=False)
+        few = rows.held_out[:POINTS] if "reconstruction" in self.terms_ else None
+        self.explained_ = None if few is None else [explained(model, few) for model in self.models_]
         return self
 
     def _own_builders(self) -> bool:
@@ -215,8 +217,6 @@ class Estimator(Transformer):
             for model in models:
                 model.settle(rows.whole)
             points = [model.code(rows.train[:POINTS]) for model in models]
-            few = rows.held_out[:POINTS] if "reconstruction" in fitted.terms else None
-            self.explained_ = None if few is None else [explained(model, few) for model in models]
         self.points_ = torch.stack(points).double().cpu().numpy()
         self._n_features_out = self.points_.shape[-1]
         self.models_ = models

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Protocol, runtime_checkable
@@ -74,11 +73,11 @@ class Rows:
         return self.train[: max(1, AT_ONCE // self.train.width)]
 
 
+@torch.no_grad()
 def explained(model: Any, x: Tensor) -> float:
     """The share of the variance of standardised rows, all columns together, that a model's reconstructions have, R²; 0
     where rows do not vary."""
-    if x.device.type != "mps" and far(model.mean.cpu().numpy(), model.scale.cpu().numpy()):
-        model, x = deepcopy(model).double(), x.double()
+    x = x.to(model.mean)
     seen = x[:, : len(model.mean)]  # labels may stand beside observations
     missed = seen - (model.decode(model.code(x)) - model.mean) / model.scale
     spread = (seen - seen.mean(dim=0)).square().sum()
