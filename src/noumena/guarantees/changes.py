@@ -88,6 +88,7 @@ def substitution(g: Map, latents: Sequence[int], rows: Sequence[int], points: Te
     images = forward(references).detach() if len(Q) > 1 else references
 
     def inverse(z_hat: Tensor) -> Tensor:
+        """Newton's method, and one more step that derivatives go through."""
         fixed = z_hat.detach()
         start = _bisected(g, Q[0], R[0], fixed, references) if len(Q) == 1 else _nearest(fixed, images, references)
         solved = _newton(g, Q, R, fixed, _put(fixed, Q, start[:, Q]))

@@ -292,6 +292,7 @@ def _asked(factors: Factors, z_hat: np.ndarray, slots: Any, beside: dict[str, An
         return metric(z, z_hat, **beside | extra)
 
     def with_names(metric: Callable[..., Record]) -> Record:
+        """A score whose inputs are quantities and names; its ceiling tells the quantities alone."""
         inputs = np.hstack([z, factors.indicators])
         must = "Some factor must be a quantity that varies, or have rows enough for each of its names."
         checks.require(inputs.shape[1] > 0, must, "none")
