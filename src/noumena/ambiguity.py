@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -273,7 +274,8 @@ def _blockwise(z: np.ndarray, z_hat: np.ndarray, up_to: Ambiguity) -> Fit:
     matchings = ((blocks, _matched(strength, blocks)), (single, _matched(strength, single)))
     matchings += ((single, _scaling(z, z_hat, up_to)[1]),)
     candidates = {_partners(b, columns): columns for b, columns in matchings}
-    fits = [(_mapped(z, z_hat, partners), columns) for partners, columns in candidates.items()]
+    fitted = cache(lambda block, learned: _smooth_map(z_hat[:, list(learned)], z[:, list(block)]))  # many are shared
+    fits = [(_mapped(z.mean(axis=0), fitted, partners), columns) for partners, columns in candidates.items()]
     transform, columns = min(fits, key=lambda fit: ((z - fit[0](z_hat)) ** 2).sum())
     permutation = np.full(d, -1)
     for block, partners in _partners(blocks, columns):
@@ -304,10 +306,9 @@ def _partners(blocks: Blocks, columns: np.ndarray) -> Partners:
     return tuple((tuple(b), tuple(sorted(int(c) for c in columns[list(b)] if c >= 0))) for b in blocks)
 
 
-def _mapped(z: np.ndarray, z_hat: np.ndarray, partners: Partners) -> Callable[[Any], np.ndarray]:
+def _mapped(mean: np.ndarray, fitted: Callable[..., Any], partners: Partners) -> Callable[[Any], np.ndarray]:
     """Every block by a smooth function of its partners, and by its mean where it has none."""
-    mean = z.mean(axis=0)
-    maps = [(list(b), list(c), _smooth_map(z_hat[:, list(c)], z[:, list(b)])) for b, c in partners if c]
+    maps = [(list(b), list(c), fitted(b, c)) for b, c in partners if c]
 
     def transform(new: Any) -> np.ndarray:
         aligned = np.tile(mean, (len(new), 1))
