@@ -69,6 +69,8 @@ class Autoencoder(Estimator):
     in one program; ``training``; ``random_state``.
     """
 
+    _sparse_refit = True
+
     def __init__(
         self,
         n_latents: int = 2,

@@ -45,10 +45,12 @@ from noumena.estimators.rows import (
     standardised,
     stretches,
 )
-from noumena.estimators.training import Objective, Training, train
+from noumena.estimators.structure_search import Refit, search_and_refit, searchable
+from noumena.estimators.training import Objective, Trained, Training, train
 from noumena.estimators.transformer import Transformer, whole
 from noumena.estimators.written import written
 from noumena.penalties import Penalty
+from noumena.penalties.sparsity import counts_dependencies
 from noumena.strength import within
 from noumena.structure import Structure
 
@@ -117,6 +119,10 @@ class Estimator(Transformer):
     standardise: bool
     training: Training | None
     random_state: Any
+    refit_: Refit | None = None
+    """How the exactly sparse refit compares with its dense twin; ``None`` where there is none."""
+    _sparse_refit = False
+    """Whether structures are searched: the decoder must be a network of its own."""
     _learned: tuple[str, ...] = ()
     """Further attributes, of plain numbers, names and lists, that a fit leaves and a file keeps."""
 
@@ -185,6 +191,10 @@ class Estimator(Transformer):
         if models[0].batched and self._own_builders() and not fits_batched(models, self.seeds_, rows, training):
             training = training.changed(capture=False)
         self._adopt(models, rows, training, self._bound(X, y, training))
+        self.refit_ = None
+        if training.refit and not frozen and not self.interrupted_ and self._searches(rows, n_observed):
+            fresh = [self._model(s, n_observed, mean, scale).to(models[0].mean) for s in self.seeds_]
+            self._refit(fresh, rows, training)
         if device.type != "mps" and far(mean.numpy(), scale.numpy()):  # finished models then see rows as the fit did
             for model in self.models_:
                 model.double().load_state_dict({"mean": mean, "scale": scale}, strict=False)
@@ -213,6 +223,29 @@ class Estimator(Transformer):
     def _adopt(self, models: list[Codec], rows: Rows, training: Training, bound: float | None) -> None:
         fitted = train(list(models), self.seeds_, rows, training, bound=bound)
         fitted = polish(fitted, self.seeds_, rows, training, bound=bound)
+        self._take(fitted, rows)
+        self.history_ = fitted.history
+
+    def _searches(self, rows: Rows, n_observed: int) -> bool:
+        """Whether a fit is followed by a search of its structure: where a penalty counts dependencies, the decoder is a
+        network of its own, and sizes allow it."""
+        plain = self._sparse_refit and getattr(self, "likelihood", "normal") == "normal"
+        return plain and counts_dependencies(self.penalty) and searchable(n_observed, self.n_latents, rows)
+
+    def _refit(self, fresh: list[Codec], rows: Rows, training: Training) -> None:
+        """Exactly sparse models in place of the penalised ones, whose curves stay."""
+        supports = [self.structure_of(k).dense for k in range(len(self.models_))]
+        found = search_and_refit(self.models_, fresh, supports, self.seeds_, rows, training)
+        if found is None:
+            self.interrupted_ = True
+            return
+        lost = self.diverged_
+        self._take(found[0], rows)
+        self.refit_, self.diverged_ = found[1], self.diverged_ | lost
+
+    def _take(self, fitted: Trained, rows: Rows) -> None:
+        """Fitted models as those of this estimator, the best by its held-out objective."""
+        models: list[Any] = fitted.models
         with torch.no_grad():
             for model in models:
                 model.settle(rows.whole)
@@ -220,7 +253,6 @@ class Estimator(Transformer):
         self.points_ = torch.stack(points).double().cpu().numpy()
         self._n_features_out = self.points_.shape[-1]
         self.models_ = models
-        self.history_ = fitted.history
         self.objectives_ = fitted.objectives
         self.terms_ = fitted.terms
         self.stopped_at_, self.diverged_, self.interrupted_ = fitted.stopped_at, fitted.diverged, fitted.interrupted

@@ -36,10 +36,12 @@ from noumena.estimators.facets import MFCVAE
 from noumena.estimators.factor_vae import FactorVAE
 from noumena.estimators.flow import Flow
 from noumena.estimators.history import History
+from noumena.estimators.masked import MaskedDecoder
 from noumena.estimators.mixture_vae import VaDE
 from noumena.estimators.own import Penalised
 from noumena.estimators.quantised import QLAE
 from noumena.estimators.slots import SlotAutoencoder
+from noumena.estimators.structure_search import Refit
 from noumena.estimators.tcvae import BetaTCVAE
 from noumena.estimators.training import Training
 from noumena.estimators.vae import VAE, BetaVAE
@@ -107,6 +109,7 @@ def save(model: Any, folder: str | Path, *, force: bool = False) -> None:
         "stopped_at": model.stopped_at_.tolist(),
         "diverged": model.diverged_.tolist(),
         "interrupted": model.interrupted_,
+        "refit": None if model.refit_ is None else model.refit_.to_dict(),
         "learned": {name: _encode(getattr(model, name)) for name in model._learned},
     }
     tensors = {f"{k}.{n}": v.contiguous().cpu() for k, m in enumerate(model.models_) for n, v in m.state_dict().items()}
@@ -163,6 +166,8 @@ def _loaded(folder: Path, config: dict[str, Any], parameters: dict[str, Any]) ->
     model.terms_ = {k: np.array(v) for k, v in config["terms"].items()}
     model.stopped_at_, model.diverged_ = np.array(config["stopped_at"]), np.array(config["diverged"])
     model.interrupted_ = config["interrupted"]
+    refit = config.get("refit")  # runs of the first version have none
+    model.refit_ = None if refit is None else Refit(**refit)
     for name in model._learned:
         setattr(model, name, config["learned"][name])
     model.points_ = tensors["points"].numpy()
@@ -180,6 +185,9 @@ def _module(model: Estimator, tensors: dict[str, torch.Tensor], k: int, paramete
         module = model._model(model.seeds_[k], model.n_features_in_, blank, torch.ones_like(blank))
     prefix = f"{k}."
     state = {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
+    if "decoder.place" in state:  # exactly sparse
+        rows, place = state["decoder.rows"] > 0, state["decoder.place"]
+        module.decoder = MaskedDecoder(module.decoder, rows[place].numpy(), len(rows))
     _compare_shapes(module.state_dict(), state, parameters)
     module.to(state["mean"].dtype).load_state_dict(state)
     if isinstance(module, AutoencoderObjective):

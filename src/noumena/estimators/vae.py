@@ -114,6 +114,8 @@ class VAE(Estimator):
     ``training``; ``random_state``.
     """
 
+    _sparse_refit = True
+
     def __init__(
         self,
         n_latents: int = 2,

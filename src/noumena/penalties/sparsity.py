@@ -23,7 +23,7 @@ from noumena import checks
 from noumena.derivatives import Map, jacobian
 from noumena.penalties.compositionality import Slots, slot_norms, slots_given
 from noumena.penalties.given import points, taken
-from noumena.penalties.penalty import Draws, Penalty
+from noumena.penalties.penalty import Draws, Penalty, PenaltySum
 from noumena.penalties.sketches import some_columns, some_rows
 
 
@@ -165,6 +165,17 @@ class DependencySparsity(CountsDependencies):
             uniform = self.drawn(z.float(), draws)["columns"][: len(z)]
             J, weight = some_columns(decoder, z, uniform, self.columns)
         return weight * self._counted(J, progress)
+
+
+def counts_dependencies(penalty: Penalty | None) -> bool:
+    """Whether a penalty asks for few dependencies, by itself or as a term of a sum.
+
+    >>> counts_dependencies(0.05 * DependencySparsity()), counts_dependencies(0.0 * DependencySparsity())
+    (True, False)
+    """
+    if isinstance(penalty, PenaltySum):
+        return any(weight > 0 and counts_dependencies(term) for weight, term in penalty.terms)
+    return isinstance(penalty, DependencySparsity)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,271 @@
+"""The structure of a fitted model by search: the exactly sparse refit that explains rows it was not trained on best.
+
+1. *Twins*: the models of a fit are trained on without the penalty and without a structure.
+2. *Proposals*: the lightest directions of the twins' tangent spaces (``sparse_directions``), and what a threshold reads
+   off every model of the penalised fit.
+3. Each proposal is refitted under its structure (``masked``) on part of the rows and judged by the rest. A structure is
+   as good as ``log(error) + PRICE · dependencies`` is low: one that misses a dependency doubles the error, one that has
+   one too many changes it by a few percent.
+4. *Flips*: dependencies whose absence shows in the residuals are added, the faintest are dropped, while that pays.
+5. *Refit*: a model for every seed is trained under that structure on all rows to train on, one from where the search
+   ended and the others from their first weights; the twins go on as long. They are compared on held-out rows, which took
+   no part in the search.
+
+Nothing here sees more than the rows. What the comparison says is a premise of the model's certificate.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor
+
+from noumena import seeds
+from noumena.derivatives import jacobian
+from noumena.estimators.exchange import remix
+from noumena.estimators.masked import Support, masked, plain, row_errors
+from noumena.estimators.plan import Training
+from noumena.estimators.rows import Rows
+from noumena.estimators.sparse_directions import POINTS, Directions, sparse_directions, tangents
+from noumena.estimators.training import Trained, train
+from noumena.strength import relative_strength
+
+MOST_OBSERVED, MOST_LATENTS = 128, 16
+"""Sizes up to which structures are searched: a refit decodes every row once for each kind of observation."""
+FEWEST_ROWS = 100
+MOST_STEPS = 1500
+"""Steps of twins and refits, or those of the fit if they are fewer."""
+SHORT, SHORTER = 5, 8
+"""A proposal is tried for one part in ``SHORT`` of these steps, a flip for one in ``SHORTER``."""
+RATE = 5e-3
+"""Peak learning rate of twins and refits, or that of the fit if it is lower."""
+BATCH = 128
+"""Rows of a batch while structures are compared."""
+PRICE = 0.04
+"""What a dependency must be worth, as a share of the error."""
+JUDGED = 0.2
+"""Share of the rows to train on that structures are judged by."""
+FLIPS, TURNS = 6, 4
+"""Dependencies that are tried in a turn, of either kind, and turns at most."""
+FEATURES, RIDGE = 96, 1e-3
+"""Random features by which residuals are searched for what is missing, and their ridge."""
+STRENGTH_AT = 256
+HELD_OUT = 4096
+"""Held-out rows that refit and twin are compared on, at most."""
+
+
+@dataclass(frozen=True)
+class Refit:
+    """How the best exactly sparse refit compares with the best dense twin, on held-out rows."""
+
+    dependencies: int
+    error: float
+    """Mean squared error of a held-out row under the structure, summed over standardised observations."""
+    twin: float
+    """The same of the twin without a structure, trained as long."""
+    excess: float
+    """Mean difference of the two over rows."""
+    standard_error: float
+    rows: int
+
+    @property
+    def as_good(self) -> bool:
+        """Whether the refit explains held-out rows no worse than its twin, within two standard errors."""
+        return self.excess <= 2 * self.standard_error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A structure in progress: the model refitted under it, and the errors of the rows that judge it."""
+
+    model: Any
+    support: Support
+    errors: Float[np.ndarray, " batch"]
+
+    @property
+    def score(self) -> float:
+        """``log(error) + PRICE · dependencies``."""
+        error = self.errors.mean()
+        return float(np.log(max(error, 1e-12)) + PRICE * self.support.sum()) if np.isfinite(error) else np.inf
+
+
+def searchable(n_observed: int, n_latents: int, rows: Rows) -> bool:
+    """Whether data are of a kind and size whose structure is searched."""
+    small = n_latents <= n_observed <= MOST_OBSERVED and 2 <= n_latents <= MOST_LATENTS
+    return small and isinstance(rows.train, Tensor) and len(rows.train) >= FEWEST_ROWS
+
+
+def search_and_refit(
+    models: list[Any], fresh: list[Any], supports: list[Support], model_seeds: list[int], rows: Rows, plan: Training
+) -> tuple[Trained, Refit] | None:
+    """The refits of a fit's ``models``, whose structures a threshold read off as ``supports``, and the comparison with
+    their twins; ``fresh`` are models of the same seeds before training. ``None`` where it was stopped by hand."""
+    steps, rate = min(plan.steps, MOST_STEPS), min(plan.learning_rate, RATE)
+    plan = plan.changed(steps=steps, learning_rate=rate, within=None, polish=0, patience=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # of proposals that are dropped
+        twins = train([plain(model) for model in models], model_seeds, rows, plan.changed(suffix="twins"))
+        if twins.interrupted:
+            return None
+        sound = [k for k in range(len(models)) if not twins.diverged[k]]
+        thresholded = [(models[k], usable(supports[k])) for k in sound]
+        state = Search([twins.models[k] for k in sound], rows, plan).run(thresholded)
+    if state is None:
+        return None
+    starts = [state.model, *fresh[1:]]
+    sparse = train(masked(starts, [state.support] * len(starts)), model_seeds, rows, plan.changed(suffix="refit"))
+    twins = train([plain(twin) for twin in twins.models], model_seeds, rows, plan.changed(suffix="twins2"))
+    if sparse.interrupted or twins.interrupted:
+        return None
+    return sparse, compared(sparse, twins, state.support, rows.held_out[:HELD_OUT])
+
+
+def compared(sparse: Trained, twins: Trained, support: Support, x: Tensor) -> Refit:
+    """The refit with the lowest held-out error beside the twin with the lowest, row by row."""
+    errors = [
+        min((row_errors(m, x) for m, lost in zip(t.models, t.diverged, strict=True) if not lost), key=np.mean)
+        for t in (sparse, twins)
+    ]
+    excess = errors[0] - errors[1]
+    spread = float(excess.std(ddof=1) / np.sqrt(len(excess))) if len(excess) > 1 else np.inf
+    means = (float(errors[0].mean()), float(errors[1].mean()))
+    return Refit(int(support.sum()), *means, float(excess.mean()), spread, len(excess))
+
+
+class Search:
+    """One search in progress, from the twins of a fit; part of the rows to train on judges."""
+
+    def __init__(self, twins: list[Any], rows: Rows, plan: Training):
+        judged = max(1, round(JUDGED * len(rows.train)))
+        self.rows = replace(rows, train=rows.train[judged:], held_out=rows.train[:judged])
+        self.twins, self.plan = twins, plan.changed(checkpoint=None, verbose=False, batch_size=BATCH)
+        self.stopped = False
+
+    def run(self, thresholded: list[tuple[Any, Support]]) -> State | None:
+        """The best structure among proposals and their flips; ``None`` where it was stopped by hand."""
+        tried = self._tried([*self._from_tangents(), *thresholded], SHORT)
+        state = min(tried, key=lambda found: found.score)
+        for turn in range(TURNS):
+            better = None if self.stopped else self._turn(state, turn)
+            if better is None:
+                break
+            state = better
+        return None if self.stopped else state
+
+    def _from_tangents(self) -> list[tuple[Any, Support]]:
+        """The lightest directions of the tangent spaces, as a structure of the best twin with its latents remixed."""
+        x = self.rows.train[:POINTS]
+        Q = tangents(self.twins, x)
+        found = sparse_directions(Q)
+        basis = found.basis()
+        if len(basis) < Q.shape[2]:
+            return []
+        errors = [row_errors(twin, self.rows.held_out).mean() for twin in self.twins]
+        return [(remixed(self.twins[int(np.argmin(errors))], found, basis, x), usable(found.supports[basis].T))]
+
+    def _tried(self, proposals: list[tuple[Any, Support]], share: int) -> list[State]:
+        """Every proposal refitted for a part of the steps, on the same batches."""
+        models = masked([model for model, _ in proposals], [support for _, support in proposals])
+        fitted = train(models, [0] * len(models), self.rows, self.plan.changed(steps=max(1, self.plan.steps // share)))
+        self.stopped |= fitted.interrupted
+        return [
+            State(model, support, row_errors(model, self.rows.held_out))
+            for model, (_, support) in zip(fitted.models, proposals, strict=True)
+        ]
+
+    def _turn(self, state: State, turn: int) -> State | None:
+        """The structure after the flips that pay; ``None`` where none does."""
+        flips = [*missing(state, self.rows, seed=turn)[:FLIPS], *faintest(state, self.rows.train)[:FLIPS]]
+        stay, *moved = self._flipped(state, [[], *([flip] for flip in flips)], SHORTER)
+        gains = np.array([stay.score - found.score for found in moved])
+        good = [flips[k] for k in np.argsort(-gains) if gains[k] > 0]
+        if not good or self.stopped:
+            return None
+        sets = [[], *(good[:n] for n in sorted({1, (len(good) + 1) // 2, len(good)}))]
+        again = self._flipped(state, sets, SHORT)
+        best = min(again, key=lambda found: found.score)
+        return None if best is again[0] else best
+
+    def _flipped(self, state: State, sets: list[list[tuple[int, int]]], share: int) -> list[State]:
+        """The structure after each set of flips, refitted from where it is."""
+        return self._tried([(state.model, flipped(state.support, places)) for places in sets], share)
+
+
+def flipped(support: Support, places: list[tuple[int, int]]) -> Support:
+    """The support with some entries changed.
+
+    >>> flipped(np.array([[True, False]]), [(0, 1)])
+    array([[ True,  True]])
+    """
+    after = support.copy()
+    for place in places:
+        after[place] = ~after[place]
+    return after
+
+
+def usable(support: Support) -> Support:
+    """The support where an observation that seems to depend on no latent may depend on all.
+
+    >>> usable(np.array([[True, False], [False, False]]))
+    array([[ True, False],
+           [ True,  True]])
+    """
+    return support | ~support.any(axis=1, keepdims=True)
+
+
+def faintest(state: State, x: Float[Tensor, "batch observed"]) -> list[tuple[int, int]]:
+    """Dependencies from the faintest on, of observations and latents that have others."""
+    with torch.no_grad():
+        z = state.model.code(x[:STRENGTH_AT])
+    strength = relative_strength(state.model.decoder, z)
+    S = state.support
+    places = [(i, j) for i, j in np.argwhere(S).tolist() if S[i].sum() > 1 and S[:, j].sum() > 1]
+    return sorted(places, key=lambda place: strength[place])
+
+
+def missing(state: State, rows: Rows, *, seed: int = 0) -> list[tuple[int, int]]:
+    """Absent dependencies from the most wanted on: those with which random features of an observation's latents explain
+    most of what its refit leaves over, on rows that they were not fitted to."""
+    model = state.model
+    with torch.no_grad():
+        parts = [(model.code(x), x - model.decoder(model.code(x))) for x in (rows.train[:HELD_OUT], rows.held_out)]
+    (z, left), (z_new, left_new) = [(z.double().cpu(), e.double().cpu()) for z, e in parts]
+    centre, spread = z.mean(dim=0), z.std(dim=0).clamp_min(1e-12)
+    z, z_new = (z - centre) / spread, (z_new - centre) / spread
+    generator = seeds.generator(seed, "features of residuals")
+    weight = torch.randn(FEATURES, z.shape[1], generator=generator, dtype=z.dtype)
+    offset = torch.randn(FEATURES, generator=generator, dtype=z.dtype)
+    gains = {}
+    for i, j in np.argwhere(~state.support).tolist():
+        seen = torch.as_tensor(state.support[i] | (np.arange(z.shape[1]) == j)).to(z)
+        phi, phi_new = (torch.relu((v * seen) @ weight.T + offset) for v in (z, z_new))
+        gram = phi.T @ phi / len(phi) + RIDGE * torch.eye(FEATURES, dtype=z.dtype)
+        found = torch.linalg.solve(gram, phi.T @ left[:, i] / len(phi))
+        after = left_new[:, i] - phi_new @ found
+        gains[i, j] = float(left_new[:, i].square().mean() - after.square().mean())
+    return sorted((place for place in gains if gains[place] > 0), key=lambda place: -gains[place])
+
+
+def remixed(model: Any, found: Directions, basis: list[int], x: Float[Tensor, "batch observed"]) -> Any:
+    """A copy of a model whose latents go along these directions, as far as a linear change of latents can."""
+    copy = plain(model)
+    with torch.no_grad():
+        z = copy.code(x)
+    J = jacobian(copy.decoder, z).detach().double().cpu()
+    c = torch.linalg.lstsq(J, found.vectors[basis].movedim(0, -1)).solution  # (point, latent, direction)
+    c = c / c.norm(dim=1, keepdim=True).clamp_min(1e-12)
+    axes = torch.linalg.eigh(torch.einsum("pak,pbk->kab", c, c) / len(c))[1][:, :, -1]  # signs differ between points
+    B = axes.T
+    spread = (z.double().cpu() @ torch.linalg.inv(B).T).std(dim=0)  # of the new latents, which get unit spread
+    remix(copy.encoder, copy.decoder, (B * spread).to(z.device))
+    return copy
