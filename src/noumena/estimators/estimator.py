@@ -17,20 +17,19 @@ import numpy as np
 import torch
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor, nn
+from torch import Tensor
 
 from noumena import checks, seeds
 from noumena.checks import InputError
 from noumena.estimators.builders import Builder as Builder
 from noumena.estimators.builders import as_usual, description, fits_batched, freeze
 from noumena.estimators.builders import network as network
+from noumena.estimators.codec import Codec as Codec
+from noumena.estimators.codec import Decoder as Decoder
 from noumena.estimators.likelihoods import check_range
 from noumena.estimators.polish import polish
 from noumena.estimators.rows import (
     PIXEL,
-    Bytes,
-    Lazy,
-    Mapped,
     Rows,
     are_pictures,
     as_tensor,
@@ -40,15 +39,18 @@ from noumena.estimators.rows import (
     digest,
     explained,
     far,
+    floats,
+    left,
     mapped_of,
     moments,
     standardised,
     stretches,
 )
 from noumena.estimators.structure_search import Refit, search_and_refit, searchable
-from noumena.estimators.training import Objective, Trained, Training, train
+from noumena.estimators.training import Trained, Training, train
 from noumena.estimators.transformer import Transformer, whole
 from noumena.estimators.written import written
+from noumena.evidence import EXACT
 from noumena.penalties import Penalty
 from noumena.penalties.sparsity import counts_dependencies
 from noumena.strength import within
@@ -56,46 +58,6 @@ from noumena.structure import Structure
 
 POINTS = 512
 """Latent points kept after a fit, where the structure and certificates are read off."""
-
-
-class Codec(Objective):
-    """An objective with an encoder and a decoder, and the standardisation of observations around them."""
-
-    mean: Tensor
-    scale: Tensor
-
-    def __init__(self, encoder: nn.Module, decoder: nn.Module, mean: Tensor, scale: Tensor):
-        super().__init__()
-        self.encoder, self.decoder = encoder, decoder
-        self.register_buffer("mean", mean)
-        self.register_buffer("scale", scale)
-
-    def code(self, x: Tensor) -> Tensor:
-        """Latents of standardised observations."""
-        return self.encoder(x)
-
-    def encode(self, x: Tensor) -> Tensor:
-        """Latents of observations in their own units."""
-        return self.code((x - self.mean) / self.scale)
-
-    def decode(self, z: Tensor) -> Tensor:
-        """Observations, in their own units, of latents."""
-        return self.decoder(z) * self.scale + self.mean
-
-    def settle(self, x: Tensor) -> None:
-        """Fix what depends on all (standardised) training rows, once training is over."""
-
-
-class Decoder(nn.Module):
-    """The decoder of a codec as a module of its own: ``z ↦ x`` in the units of the data."""
-
-    def __init__(self, codec: Codec):
-        super().__init__()
-        self.codec = codec
-
-    def forward(self, z: Tensor) -> Tensor:
-        """Observations of latents."""
-        return self.codec.decode(z)
 
 
 class Estimator(Transformer):
@@ -234,8 +196,9 @@ class Estimator(Transformer):
 
     def _refit(self, fresh: list[Codec], rows: Rows, training: Training) -> None:
         """Exactly sparse models in place of the penalised ones, whose curves stay."""
-        supports = [self.structure_of(k).dense for k in range(len(self.models_))]
-        found = search_and_refit(self.models_, fresh, supports, self.seeds_, rows, training)
+        sound = np.flatnonzero(~self.diverged_).tolist()
+        read_off = {k: self.structure_of(k).dense for k in sound}
+        found = search_and_refit(self.models_, fresh, read_off, self.seeds_, rows, training)
         if found is None:
             self.interrupted_ = True
             return
@@ -300,7 +263,8 @@ class Estimator(Transformer):
         return self.structure_of(self.best_)
 
     def structure_of(self, k: int, *, threshold: float | None = None) -> Structure:
-        """The structure of the k-th model, read off at its points; without a threshold the widest gap decides.
+        """The structure of the k-th model, read off at its points; without a threshold the widest gap decides, and of
+        an exactly sparse refit whatever is not zero.
 
         Of a wide decoder only the first points are taken, so that points × observed × latents is at most 2²⁴ (68 of 512
         points for 12288 × 20), and its Jacobians are never held together.
@@ -308,7 +272,8 @@ class Estimator(Transformer):
         names = getattr(self, "feature_names_in_", None)
         points = self.points_of(k)
         some = points[: within(len(points), self.n_features_in_, points.shape[1])]
-        return Structure.from_decoder(self.models_[k].decode, some, threshold=threshold, observed=names)
+        line = EXACT if threshold is None and self.refit_ is not None else threshold
+        return Structure.from_decoder(self.models_[k].decode, some, threshold=line, observed=names)
 
     def points_of(self, k: int) -> Tensor:
         """The k-th model's latents of some training rows, as a tensor beside its weights: all that were kept, however
@@ -332,7 +297,7 @@ class Estimator(Transformer):
         units = torch.as_tensor(mean), torch.as_tensor(scale)
         if stays:
             short = [unit.to(device, dtype) for unit in units]
-            train_rows, held_out = (_left(array, places, *short, exact=(mean, scale)) for places in (kept, held))
+            train_rows, held_out = (left(array, places, *short, exact=(mean, scale)) for places in (kept, held))
             return Rows(train_rows, held_out, "", data), *units
         near, aside = (standardised(array, places, mean, scale, dtype) for places in (kept, held))
         if beside is not None:
@@ -367,15 +332,15 @@ class Estimator(Transformer):
         rows, model = self._given(x, "z" if verb == "decode" else "x", k)
         width = max(self.n_features_in_, 1)
         with torch.no_grad():
-            parts = [getattr(model, verb)(_floats(rows, some, model.mean)) for some in stretches(len(rows), width)]
-        floats = str(getattr(rows, "dtype", "")).removeprefix("torch.") in ("float32", "float64")
-        result = torch.cat(parts).to(as_tensor(rows[:0]).dtype if floats else model.mean.dtype)
+            parts = [getattr(model, verb)(floats(rows, some, model.mean)) for some in stretches(len(rows), width)]
+        own = str(getattr(rows, "dtype", "")).removeprefix("torch.") in ("float32", "float64")
+        result = torch.cat(parts).to(as_tensor(rows[:0]).dtype if own else model.mean.dtype)
         return result.to(x.device) if isinstance(x, Tensor) else result.cpu().numpy()
 
     def _ready(self, x: Any, name: str, k: int) -> tuple[Tensor, Codec]:
         """Checked rows beside the k-th model, both in the precision of the input."""
         rows, model = self._given(x, name, k)
-        return _floats(rows, slice(0, len(rows)), model.mean), model
+        return floats(rows, slice(0, len(rows)), model.mean), model
 
     def _given(self, x: Any, name: str, k: int) -> tuple[Any, Codec]:
         """Checked rows and the k-th model in their precision; bytes and pictures stay what they are."""
@@ -405,22 +370,6 @@ class Estimator(Transformer):
         model = self.models_[k]
         twin = deepcopy(model).double() if rows.dtype == torch.float64 else model
         return rows, twin
-
-
-def _left(array: Any, places: np.ndarray, mean: Tensor, scale: Tensor, exact: Any) -> Bytes | Lazy:
-    """Bytes at some places, beside ``mean``; pictures and rows on disk are left where they are."""
-    if are_pictures(array):
-        return Lazy(array, places, mean, scale)
-    if mapped_of(array) is not None:
-        return Mapped(array, places, mean, scale, exact)
-    return Bytes(torch.as_tensor(array[places], device=mean.device), mean, scale)
-
-
-def _floats(rows: Any, some: slice, like: Tensor) -> Tensor:
-    """Some rows as numbers beside ``like`` and in its precision."""
-    if are_pictures(rows):
-        return torch.as_tensor(rows.pictures(np.arange(some.start, some.stop)), device=like.device).to(like)
-    return (as_tensor(rows[some]) if isinstance(rows, np.ndarray) else rows[some]).to(like)
 
 
 def need_scale(penalty: Penalty | None, fixed: bool, remedy: str) -> None:

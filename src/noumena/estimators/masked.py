@@ -1,9 +1,9 @@
 """Exactly sparse decoders: every output of a network that sees only its own latents.
 
 For a structure ``S`` and any decoder ``G``, ``g_i(z) = G(z ⊙ S_i)_i``. A latent that ``S_i`` leaves out does not reach
-output ``i`` at all, so zeros of the Jacobian are exact by construction and not a matter of a threshold. Outputs with the
-same latents share a pass through the network. A model under a structure is trained on without its penalty: the structure
-does what the penalty was for.
+output ``i`` at all, so zeros of the Jacobian are exact by construction and not a matter of a threshold. Outputs with
+the same latents share a pass through the network. A model under a structure is trained on without its penalty: the
+structure does what the penalty was for.
 """
 
 from __future__ import annotations

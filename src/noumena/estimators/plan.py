@@ -17,9 +17,9 @@ class Training(BaseEstimator):
     Parameters: ``steps`` of ``batch_size`` rows with Adam at a peak ``learning_rate`` (one cycle). ``clip`` caps each
     model's gradient norm; ``weight_decay`` shrinks all weights by that share of the rate at every step. With ``within``
     the penalty is not weighted but minimised, while the rest of the loss stays within that share of what the same
-    models reach without it. ``polish`` rounds of exchange moves follow the fit. With ``refit``, a fit whose penalty counts
-    dependencies is followed by a search of its structure and by training under it, exactly sparse and without the
-    penalty; ``refit=False`` leaves the penalised models as they are. A share ``held_out`` of the rows is
+    models reach without it. ``polish`` rounds of exchange moves follow the fit. With ``refit``, a fit whose penalty
+    counts dependencies is followed by a search of its structure and by training under it, exactly sparse and without
+    the penalty; ``refit=False`` leaves the penalised models as they are. A share ``held_out`` of the rows is
     never trained on; with ``patience``, a model stops when its held-out objective has not improved for that many of
     the 30 looks. ``checkpoint`` names a file that is written every ``checkpoint_seconds`` and resumed from when it
     exists. ``device`` is a torch device or ``"auto"``; ``dtype`` is ``"float32"`` or ``"float64"``.

@@ -306,3 +306,19 @@ def check_pictures(source: Pictures) -> None:
         f"Pictures must be two rows or more of {width} bytes.",
         f"{some.dtype} {tuple(some.shape)}",
     )
+
+
+def left(array: Any, places: np.ndarray, mean: Tensor, scale: Tensor, exact: Any) -> Bytes | Lazy:
+    """Bytes at some places, beside ``mean``; pictures and rows on disk are left where they are."""
+    if are_pictures(array):
+        return Lazy(array, places, mean, scale)
+    if mapped_of(array) is not None:
+        return Mapped(array, places, mean, scale, exact)
+    return Bytes(torch.as_tensor(array[places], device=mean.device), mean, scale)
+
+
+def floats(rows: Any, some: slice, like: Tensor) -> Tensor:
+    """Some rows as numbers beside ``like`` and in its precision."""
+    if are_pictures(rows):
+        return torch.as_tensor(rows.pictures(np.arange(some.start, some.stop)), device=like.device).to(like)
+    return (as_tensor(rows[some]) if isinstance(rows, np.ndarray) else rows[some]).to(like)

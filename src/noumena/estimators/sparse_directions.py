@@ -3,10 +3,10 @@
 At a point of the data the columns of a decoder's Jacobian span the tangent space of the manifold, whatever the latents
 are: two models with the same observations have the same tangent spaces, ``Dĝ = J·B``. A latent that few observations
 depend on is a direction of the tangent space with many zeros, *the same zeros at every point*. So the columns of the
-sparsest structure are looked for where no latents enter: directions ``v(p) = Q(p) c(p)``, one for each point ``p``, that
-vanish on a common set of rows. Each is found by iteratively reweighted least squares, with weights of rows that all
-points share, from many starts (``d − 1`` rows that are to vanish define ``c``). The lightest independent directions are
-a first structure; the Occam theorem says that for a positive gap they are the true one, were tangent spaces known
+sparsest structure are looked for where no latents enter: directions ``v(p) = Q(p) c(p)``, one for each point ``p``,
+that vanish on a common set of rows. Each is found by iteratively reweighted least squares, with weights of rows that
+all points share, from many starts (``d − 1`` rows that are to vanish define ``c``). The lightest independent directions
+are a first structure; the Occam theorem says that for a positive gap they are the true one, were tangent spaces known
 without error. What is found is a proposal: the held-out loss of an exactly sparse refit decides
 (``noumena.estimators.structure_search``).
 """
@@ -134,7 +134,7 @@ def _starts(n_observed: int, n_latents: int, seed: int) -> Float[Tensor, "start 
 def _reweighted(
     unit: Float[Tensor, "point observed latent"], weights: Float[Tensor, "start observed"], rounds: int, small: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Rounds of ``c(p) = argmin Σ_i w_i (u_i(p)·c)²``, ``w_i = 1 / (mean_p (u_i·c)² + ε²)``; weights, moves and ``c``."""
+    """Rounds of ``c(p) = argmin Σ_i w_i (u_i·c)²`` and ``w_i = 1 / (mean_p (u_i·c)² + ε²)``; weights, moves, ``c``."""
     P, n, d = unit.shape
     squares = (unit[:, :, :, None] * unit[:, :, None, :]).reshape(P, n, d * d)
     c = unit.new_zeros(len(weights), P, d)

@@ -8,8 +8,8 @@
    one too many changes it by a few percent.
 4. *Flips*: dependencies whose absence shows in the residuals are added, the faintest are dropped, while that pays.
 5. *Refit*: a model for every seed is trained under that structure on all rows to train on, one from where the search
-   ended and the others from their first weights; the twins go on as long. They are compared on held-out rows, which took
-   no part in the search.
+   ended and the others from their first weights; the twins go on as long. They are compared on held-out rows, which
+   took no part in the search.
 
 Nothing here sees more than the rows. What the comparison says is a premise of the model's certificate.
 """
@@ -106,10 +106,18 @@ def searchable(n_observed: int, n_latents: int, rows: Rows) -> bool:
 
 
 def search_and_refit(
-    models: list[Any], fresh: list[Any], supports: list[Support], model_seeds: list[int], rows: Rows, plan: Training
+    models: list[Any],
+    fresh: list[Any],
+    read_off: dict[int, Support],
+    model_seeds: list[int],
+    rows: Rows,
+    plan: Training,
 ) -> tuple[Trained, Refit] | None:
-    """The refits of a fit's ``models``, whose structures a threshold read off as ``supports``, and the comparison with
-    their twins; ``fresh`` are models of the same seeds before training. ``None`` where it was stopped by hand."""
+    """The refits of a fit's ``models`` and the comparison with their twins; ``None`` where it was stopped by hand.
+
+    ``fresh`` are models of the same seeds before training; ``read_off`` has the structures that a threshold reads off
+    those models that did not diverge.
+    """
     steps, rate = min(plan.steps, MOST_STEPS), min(plan.learning_rate, RATE)
     plan = plan.changed(steps=steps, learning_rate=rate, within=None, polish=0, patience=None)
     with warnings.catch_warnings():
@@ -117,9 +125,9 @@ def search_and_refit(
         twins = train([plain(model) for model in models], model_seeds, rows, plan.changed(suffix="twins"))
         if twins.interrupted:
             return None
-        sound = [k for k in range(len(models)) if not twins.diverged[k]]
-        thresholded = [(models[k], usable(supports[k])) for k in sound]
-        state = Search([twins.models[k] for k in sound], rows, plan).run(thresholded)
+        sound = [twin for twin, lost in zip(twins.models, twins.diverged, strict=True) if not lost]
+        thresholded = [(models[k], usable(support)) for k, support in read_off.items()]
+        state = Search(sound, rows, plan).run(thresholded)
     if state is None:
         return None
     starts = [state.model, *fresh[1:]]
