@@ -109,7 +109,7 @@ def data(n=600, seed=0):
 
 def test_a_fit_within_a_tolerance_keeps_it_and_spends_it_on_sparsity():
     def fit(penalty, within=None):
-        training = nm.Training(steps=200, batch_size=128, within=within)
+        training = nm.Training(steps=200, batch_size=128, within=within, refit=False)
         return nm.VAE(2, penalty=penalty, random_state=0, training=training).fit(data())
 
     plain = fit(None).objectives_[0]

@@ -27,7 +27,7 @@ def parameters(model):
     ids=["vae with penalty", "vae", "autoencoder", "clipped with patience"],
 )
 def test_k_seeds_in_one_program_equal_k_separate_fits(model):
-    training = clone(model.training or nm.Training(steps=60, batch_size=32)).set_params(dtype="float64")
+    training = clone(model.training or nm.Training(steps=60, batch_size=32)).set_params(dtype="float64", refit=False)
     together = clone(model).set_params(n_models=3, random_state=7, training=training).fit(data())
     for k, seed in enumerate(together.seeds_):
         alone = clone(model).set_params(n_models=1, random_state=seed, training=training).fit(data())
@@ -37,7 +37,7 @@ def test_k_seeds_in_one_program_equal_k_separate_fits(model):
 
 
 def test_in_single_precision_batched_and_separate_fits_differ_by_rounding_only():
-    model = nm.VAE(2, penalty=BIAS, training=nm.Training(steps=60, batch_size=32))
+    model = nm.VAE(2, penalty=BIAS, training=nm.Training(steps=60, batch_size=32, refit=False))
     together = clone(model).set_params(n_models=3, random_state=7).fit(data())
     alone = clone(model).set_params(random_state=together.seeds_[1]).fit(data())
     assert alone.models_[0].mean.dtype == torch.float32
@@ -59,7 +59,8 @@ def test_the_model_with_the_lowest_held_out_objective_is_used():
 
 
 def test_training_reduces_the_objective_and_records_every_term():
-    model = nm.VAE(2, penalty=BIAS, n_models=2, random_state=0, training=nm.Training(steps=300)).fit(data())
+    plan = nm.Training(steps=300, refit=False)
+    model = nm.VAE(2, penalty=BIAS, n_models=2, random_state=0, training=plan).fit(data())
     curve = np.array(model.history_.values["objective"])
     assert curve[-1].max() < 0.7 * curve[0].min()
     assert set(model.terms_) == {"reconstruction", "kl", "penalty", "active"}

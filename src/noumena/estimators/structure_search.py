@@ -47,10 +47,12 @@ RATE = 5e-3
 """Peak learning rate of twins and refits, or that of the fit if it is lower."""
 BATCH = 128
 """Rows of a batch while structures are compared."""
-PRICE = 0.04
-"""What a dependency must be worth, as a share of the error."""
+PRICE = 0.1
+"""What a dependency must be worth, as a share of the error; equally good refits differ by a few percent."""
 JUDGED = 0.2
 """Share of the rows to train on that structures are judged by."""
+EXPLAINED = 0.8
+"""Share of the variance below which twins have no tangent spaces to speak of."""
 FLIPS, TURNS = 6, 4
 """Dependencies that are tried in a turn, of either kind, and turns at most."""
 FEATURES, RIDGE = 96, 1e-3
@@ -172,13 +174,15 @@ class Search:
 
     def _from_tangents(self) -> list[tuple[Any, Support]]:
         """The lightest directions of the tangent spaces, as a structure of the best twin with its latents remixed."""
-        x = self.rows.train[:POINTS]
+        x, judges = self.rows.train[:POINTS], self.rows.held_out
+        errors = [row_errors(twin, judges).mean() for twin in self.twins]
+        if min(errors) > (1 - EXPLAINED) * float(judges.var(dim=0).sum()):
+            return []
         Q = tangents(self.twins, x)
         found = sparse_directions(Q)
         basis = found.basis()
         if len(basis) < Q.shape[2]:
             return []
-        errors = [row_errors(twin, self.rows.held_out).mean() for twin in self.twins]
         return [(remixed(self.twins[int(np.argmin(errors))], found, basis, x), usable(found.supports[basis].T))]
 
     def _tried(self, proposals: list[tuple[Any, Support]], share: int) -> list[State]:

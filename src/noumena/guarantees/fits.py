@@ -1,0 +1,109 @@
+"""Fits: what is asked of a fitted model before a theorem speaks of its latents.
+
+A theorem counts dependencies, so the model that is certified is exactly sparse (``noumena.estimators.masked``), and the
+premise *explains the data* is a comparison: held-out rows are explained no worse under the structure than by its dense
+twin, trained as long. A structure that misses a dependency of the world does not pass; one that has more than the world
+cannot have a positive gap. The seeds must agree, and what two of them disagree on is not resolved: rows that cancel up
+to that count as cancelled.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from noumena.ambiguity import align
+from noumena.estimators import Estimator
+from noumena.guarantees.subjects import EXPLAINED
+from noumena.guarantees.theorem import Hypothesis
+from noumena.strength import jacobians, within
+
+AS_GOOD = "the sparse refit is as good as its dense twin"
+AGREE = "the two best seeds agree"
+ENOUGH = 0.95
+"""A fitted model explains the data when its R² is at least this."""
+AGREEMENT = 0.9
+"""Share of variance that one seed's latents must explain of another's, matched one by one."""
+POINTS = 128
+"""Rows at which two seeds' Jacobians are compared."""
+UNRESOLVED = 0.05
+"""What one seed alone is taken to resolve of the ratio of a row's entries."""
+WIDTH = 2.0
+"""Cancelling up to this many times the seeds' disagreement counts as cancelling."""
+
+
+def explained(r2: float | None, *, unknown: str = "no reconstruction error is known for a bare decoder") -> Hypothesis:
+    """Whether a fitted model reconstructs its data; where nobody knows, why."""
+    if r2 is None:
+        return Hypothesis(EXPLAINED, "unknown", unknown)
+    answer = "supported" if r2 >= ENOUGH else "fails"
+    return Hypothesis(EXPLAINED, answer, f"held-out R² of the reconstruction {r2:.3f} (wanted {ENOUGH})")
+
+
+def explained_by(model: Estimator) -> Hypothesis:
+    """Whether the best model of a fit reconstructs its data."""
+    error = model.terms_.get("reconstruction")  # a model of noise or of directions has none
+    if error is None:
+        return explained(None, unknown=f"{type(model).__name__} has no reconstruction error")
+    if not model.standardise or getattr(model, "normalise", False):  # its error is that of each batch's units
+        found = getattr(model, "explained_", None)
+        unknown = "the variance that was explained was not kept with this model"
+        return explained(None if found is None else found[model.best_], unknown=unknown)
+    return explained(1 - float(error[model.best_]) / model.n_features_in_)
+
+
+def as_good_as_dense(model: Estimator) -> Hypothesis:
+    """Whether the exactly sparse refit explains held-out rows no worse than its twin without a structure."""
+    refit = model.refit_
+    if refit is None:
+        why = "this fit has no exactly sparse refit, so entries below a threshold are not zero"
+        return Hypothesis(AS_GOOD, "unknown", f"{why}; VAE and Autoencoder have one with a penalty on dependencies")
+    evidence = (
+        f"held-out error {refit.error:.4g} with {refit.dependencies} dependencies, {refit.twin:.4g} without a "
+        f"structure; difference {refit.excess:+.2g} ± {refit.standard_error:.1g} over {refit.rows} rows"
+    )
+    return Hypothesis(AS_GOOD, "supported" if refit.as_good else "fails", evidence)
+
+
+def found_twice(model: Estimator) -> Hypothesis:
+    """Whether the two best seeds of a fitted model found the same latents: else neither is known to be the sparsest
+    explanation."""
+    pair = _two_best(model)
+    if pair is None:
+        return Hypothesis(AGREE, "unknown", "one seed was trained; agreement needs n_models of 2 or more")
+    agreement = align(model.points_[pair[0]], model.points_[pair[1]], up_to="permutation+scaling").score
+    answer = "supported" if agreement >= AGREEMENT else "fails"
+    sentence = f"one explains {agreement:.3f} of the other's variance, up to order and scale (wanted {AGREEMENT})"
+    return Hypothesis(AGREE, answer, sentence)
+
+
+def _two_best(model: Estimator) -> tuple[int, int] | None:
+    """The two seeds with the lowest objectives, of those that did not diverge."""
+    sound = [int(k) for k in np.argsort(model.objectives_) if not model.diverged_[k]]
+    return (sound[0], sound[1]) if len(sound) > 1 else None
+
+
+def resolution(model: Estimator) -> float:
+    """How far a row's entries can cancel and still be taken for cancelled: ``WIDTH`` times what the two best seeds
+    disagree on, in root mean square over rows of the data and observations."""
+    pair = _two_best(model)
+    if pair is None:
+        return UNRESOLVED
+    order = align(model.points_[pair[0]], model.points_[pair[1]], up_to="permutation+scaling").permutation
+    assert order is not None
+    units = [_row_units(model, k) for k in pair]
+    other = units[1][:, :, torch.as_tensor(order)]
+    sign = torch.sign((units[0] * other).sum(dim=(0, 1)))  # of each latent, which differs between seeds
+    apart = (units[0] - other * sign).square().sum(dim=2).mean().sqrt()
+    return WIDTH * float(apart)
+
+
+def _row_units(model: Estimator, k: int) -> Float[Tensor, "point observed latent"]:
+    """Rows of the Jacobian in units of the latents' spread, each of length one."""
+    points = model.points_of(k)
+    few = points[: within(POINTS, model.n_features_in_, points.shape[1])]
+    J = torch.cat(list(jacobians(model.models_[k].decode, few, model.n_features_in_))).double().cpu()
+    J = J * points.std(dim=0).double().cpu()
+    return J / J.norm(dim=2, keepdim=True).clamp_min(torch.finfo(J.dtype).tiny)

@@ -1,0 +1,96 @@
+"""Structures by search: exact, judged by rows that were not trained on, off where the plain fit is asked for."""
+
+import numpy as np
+import pytest
+import torch
+
+import noumena as nm
+from noumena.estimators.masked import MaskedDecoder, masked, plain
+from noumena.estimators.rows import Rows
+from noumena.estimators.structure_search import Refit, State, faintest, flipped, missing
+
+PLAN = nm.Training(steps=400)
+
+
+def world_of(d_z: int, d_x: int, gap: int, seed: int, law: str):
+    structure = nm.worlds.family("random", d_z, d_x, gap=gap, seed=seed)
+    return structure, nm.worlds.structured(structure, law=law, seed=seed).sample(1500)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    structure, sample = world_of(3, 10, 1, 5, "uniform")
+    bias = 0.05 * nm.DependencySparsity()
+    plain = nm.VAE(3, penalty=bias, n_models=2, training=PLAN.changed(refit=False), random_state=0).fit(sample.x)
+    model = nm.VAE(3, penalty=bias, n_models=2, training=PLAN, random_state=0).fit(sample.x)
+    return structure, sample, plain, model
+
+
+def test_the_search_finds_the_structure_that_the_threshold_misses(fitted):
+    structure, sample, plain, model = fitted
+    assert structure.match(model.structure_).hamming == 0
+    assert structure.match(plain.structure_).hamming > 0
+    assert nm.metrics.mcc(sample.z, model.transform(sample.x)).score > 0.99
+    assert nm.metrics.mcc(sample.z, plain.transform(sample.x)).score < 0.97
+
+
+def test_structure_transform_and_decoder_are_those_of_the_refit(fitted):
+    _, sample, _, model = fitted
+    assert all(isinstance(m.decoder, MaskedDecoder) for m in model.models_)
+    z = torch.as_tensor(model.transform(sample.x[:64].astype(np.float32)))
+    J = nm.derivatives.jacobian(model.decoder_, z).abs().amax(dim=0)
+    assert ((J != 0).numpy() == model.structure_.dense).all()
+    assert model.explained_[model.best_] > 0.99
+
+
+def test_the_refit_explains_held_out_rows_no_worse_than_its_dense_twin(fitted):
+    model = fitted[3]
+    assert model.refit_.as_good
+    assert model.refit_.error < model.refit_.twin
+    assert model.refit_.dependencies == len(model.structure_)
+    assert not Refit(3, 2.0, 1.0, 1.0, 0.1, 100).as_good
+
+
+def test_a_plain_fit_has_no_refit(fitted):
+    plain = fitted[2]
+    assert plain.refit_ is None
+    assert not any(isinstance(m.decoder, MaskedDecoder) for m in plain.models_)
+
+
+@pytest.mark.parametrize("penalty", [None, 0.1 * nm.LatentSparsity(), 0.0 * nm.DependencySparsity()], ids=str)
+def test_only_a_penalty_that_counts_dependencies_asks_for_a_search(penalty, fitted):
+    x = fitted[1].x[:200]
+    model = nm.VAE(2, penalty=penalty, training=nm.Training(steps=5), random_state=0).fit(x)
+    assert model.refit_ is None
+
+
+def test_a_refit_is_saved_and_loaded(fitted, tmp_path):
+    _, sample, _, model = fitted
+    nm.save(model, tmp_path / "run")
+    again = nm.load(tmp_path / "run")
+    assert again.refit_ == model.refit_
+    assert (again.structure_.dense == model.structure_.dense).all()
+    np.testing.assert_array_equal(again.transform(sample.x), model.transform(sample.x))
+
+
+def test_the_same_seed_finds_the_same_latents_again(fitted):
+    _, sample, _, model = fitted
+    bias = 0.05 * nm.DependencySparsity()
+    again = nm.VAE(3, penalty=bias, n_models=2, training=PLAN, random_state=0).fit(sample.x)
+    np.testing.assert_array_equal(again.transform(sample.x), model.transform(sample.x))
+
+
+def test_residuals_name_the_dependency_that_is_missing_and_the_faintest_comes_first(fitted):
+    _, sample, _, model = fitted
+    best = plain(model.models_[model.best_])
+    x = torch.as_tensor((sample.x - best.mean.numpy()) / best.scale.numpy()).to(best.mean)
+    support = model.structure_.dense.astype(bool)
+    z = model.models_[model.best_].code(x[:256]).detach()
+    strength = nm.Structure.from_decoder(model.models_[model.best_].decoder, z).evidence.strength
+    whole = masked([best], [support])[0]
+    order = faintest(State(whole, support, np.ones(3)), x)
+    assert [strength[place] for place in order] == sorted(strength[place] for place in order)
+    place = order[-1]
+    lacking = flipped(support, [place])
+    state = State(masked([best], [lacking])[0], lacking, np.ones(3))
+    assert missing(state, Rows(x[:1000], x[1000:], ""))[0] == place
