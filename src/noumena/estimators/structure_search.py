@@ -49,6 +49,8 @@ BATCH = 128
 """Rows of a batch while structures are compared."""
 PRICE = 0.1
 """What a dependency must be worth, as a share of the error; equally good refits differ by a few percent."""
+CHANCE = 0.05
+"""Scores of equally good structures differ by about this."""
 JUDGED = 0.2
 """Share of the rows to train on that structures are judged by."""
 EXPLAINED = 0.8
@@ -163,8 +165,7 @@ class Search:
 
     def run(self, thresholded: list[tuple[Any, Support]]) -> State | None:
         """The best structure among proposals and their flips; ``None`` where it was stopped by hand."""
-        tried = self._tried([*self._from_tangents(), *thresholded], SHORT)
-        state = min(tried, key=lambda found: found.score)
+        state = simplest(self._tried([*self._from_tangents(), *thresholded], SHORT))
         for turn in range(TURNS):
             better = None if self.stopped else self._turn(state, turn)
             if better is None:
@@ -205,12 +206,19 @@ class Search:
             return None
         sets = [[], *(good[:n] for n in sorted({1, (len(good) + 1) // 2, len(good)}))]
         again = self._flipped(state, sets, SHORT)
-        best = min(again, key=lambda found: found.score)
+        best = simplest(again)
         return None if best is again[0] else best
 
     def _flipped(self, state: State, sets: list[list[tuple[int, int]]], share: int) -> list[State]:
         """The structure after each set of flips, refitted from where it is."""
         return self._tried([(state.model, flipped(state.support, places)) for places in sets], share)
+
+
+def simplest(states: list[State]) -> State:
+    """The sparsest of the structures that are as good as the best, but for what chance makes of equal ones."""
+    best = min(state.score for state in states)
+    equal = [state for state in states if state.score <= best + CHANCE]
+    return min(equal or states, key=lambda state: (int(state.support.sum()), state.score))
 
 
 def flipped(support: Support, places: list[tuple[int, int]]) -> Support:
