@@ -38,7 +38,9 @@ def rotation_invariant(name: str, n: int, d: int, rng: np.random.Generator) -> n
         return unit * rng.random((n, 1)) ** (1 / d)
     if name == "ring":
         return unit * (1 + 0.1 * rng.normal(size=(n, 1)))
-    return z * np.exp(rng.uniform(0.5, 1.2) * rng.normal(size=(n, 1)))
+    if rng.integers(2):  # two scales, or a continuum
+        return z * np.where(rng.random((n, 1)) < 0.4, np.exp(rng.uniform(-4.6, -1.6)), 1)
+    return z * np.exp(rng.uniform(0.5, 2) * rng.normal(size=(n, 1)))
 
 
 def rotation(d: int, rng: np.random.Generator) -> np.ndarray:
@@ -66,7 +68,7 @@ def mixtures(seed: int) -> Case:
 def diagonal_mixture(kind: str, seed: int) -> Case:
     """Three diagonal components fitted to a law."""
     rng = _rng(seed, kind)
-    d, n = int(rng.integers(2, 5)), int(rng.integers(500, 3000))
+    d, n = int(rng.integers(2, 4)), int(rng.integers(500, 3000))
 
     def claim() -> Claim:
         x = rotation_invariant(kind, n, d, rng) if kind in ROUND else _mixture_rows(n, d, rng)
@@ -86,9 +88,17 @@ def _mixture_rows(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
 def sparse_components(seed: int) -> Case:
     """Directions found in rotation-invariant rows, or in a handful of Gaussian ones; of truly sparse latents they are
     right."""
-    rng = _rng(seed, "sparse")
-    kind, d = str(rng.choice(["scale mixture", "few rows", "sparse"])), int(rng.integers(2, 5))
-    n = int(rng.integers(12, 40)) if kind == "few rows" else int(rng.integers(500, 3000))
+    return sparse_case(str(_rng(seed, "sparse").choice(["scale mixture", "few rows", "sparse"])), seed)
+
+
+def sparse_case(kind: str, seed: int) -> Case:
+    """Components of rows of one kind, turned."""
+    rng = _rng(seed, f"sparse {kind}")
+    few = kind == "few rows"
+    d, n = (
+        int(rng.integers(3, 9) if few else rng.integers(2, 5)),
+        int(rng.integers(13, 30) if few else rng.integers(500, 3000)),
+    )
 
     def claim() -> Claim:
         z = rng.normal(size=(n, d)) * (rng.random((n, d)) < rng.uniform(0.3, 0.6))
@@ -121,10 +131,15 @@ def poisson(seed: int) -> Case:
 def representations(seed: int) -> Case:
     """Unrelated tables share nothing; tables equal up to a rotation are pinned down up to rigid maps, and their axes
     only where their components are not Gaussian and independent."""
-    rng = _rng(seed, "representations")
+    kinds = ["unrelated", "gaussian", "scale mixture", "independent"]
+    return representation_case(str(_rng(seed, "representations").choice(kinds)), seed)
+
+
+def representation_case(kind: str, seed: int) -> Case:
+    """Two tables of one kind."""
+    rng = _rng(seed, f"representations {kind}")
     d, n = int(rng.integers(2, 6)), int(rng.integers(300, 2000))
-    kind = str(rng.choice(["unrelated", "gaussian", "scale mixture", "independent"]))
-    groups = {"unrelated": (*AXES, "rigid", "similarity", "affine"), "independent": (*AXES,)}.get(kind, AXES)
+    groups = (*AXES, "rigid", "similarity", "affine") if kind == "unrelated" else AXES
 
     def claim() -> Claim:
         a = rng.laplace(size=(n, d)) if kind == "independent" else rng.normal(size=(n, d))
@@ -137,8 +152,13 @@ def representations(seed: int) -> Case:
 
 def audits(seed: int) -> Case:
     """Axes of rotation-invariant rows are found again by chance in few dimensions; independent ones by right."""
-    rng = _rng(seed, "audits")
-    d, n, kind = int(rng.integers(2, 4)), int(rng.integers(500, 2000)), str(rng.choice([*ROUND, "independent"]))
+    return audit_case(str(_rng(seed, "audits").choice([*ROUND, "independent"])), seed)
+
+
+def audit_case(kind: str, seed: int) -> Case:
+    """A table of one kind, and itself turned."""
+    rng = _rng(seed, f"audits {kind}")
+    d, n = int(rng.integers(2, 4)), int(rng.integers(500, 2000))
 
     def claim() -> Claim:
         z = rng.laplace(size=(n, d)) if kind == "independent" else rotation_invariant(kind, n, d, rng)
@@ -152,7 +172,15 @@ def audits(seed: int) -> Case:
 # ---- fits ------------------------------------------------------------------------------------------------------------
 
 
-def fit_case(rows: Callable[[], tuple[np.ndarray, np.ndarray]], d: int, seed: int, *, truth: bool | None, n_models: int = 3, note: str = "") -> Case:
+def fit_case(
+    rows: Callable[[], tuple[np.ndarray, np.ndarray]],
+    d: int,
+    seed: int,
+    *,
+    truth: bool | None,
+    n_models: int = 3,
+    note: str = "",
+) -> Case:
     """A penalised VAE of rows ``(x, z)``; where its truth is open, the MCC decides."""
 
     def claim() -> Claim:
@@ -166,29 +194,28 @@ def fit_case(rows: Callable[[], tuple[np.ndarray, np.ndarray]], d: int, seed: in
     return Case("fit", claim, truth, note=note)
 
 
-def fitted_world(seed: int, d: int, n: int, gap: int | None, law: str, *, n_models: int = 3, fitted: int | None = None) -> Case:
-    """A fit to a world of the library."""
+def fitted_world(seed: int, d: int, n: int, gap: int | None, law: str, *, n_models: int = 3, extra: int = 0) -> Case:
+    """A fit to a world of the library, with so many latents more than it has."""
     world = nm.worlds.structured(nm.worlds.family("random", d, n, gap=gap, seed=seed), law=law, seed=seed)
 
     def rows() -> tuple[np.ndarray, np.ndarray]:
         drawn = world.sample(ROWS)
         return drawn.x, drawn.z
 
-    truth = False if n_models == 1 or fitted not in (None, d) else True if gap else None
-    note = f"{n}×{d}, gap {gap}, {law}, {n_models} models, {fitted or d} latents"
-    return fit_case(rows, fitted or d, seed, truth=truth, n_models=n_models, note=note)
+    truth = False if n_models == 1 or extra else True if gap else None
+    note = f"{n}×{d}, gap {gap}, {law}, {n_models} models, {d + extra} latents"
+    return fit_case(rows, d + extra, seed, truth=truth, n_models=n_models, note=note)
 
 
-def _fitted(seed: int, name: str, **options: Any) -> Case:
+def some_world(seed: int, name: str, *, gapped: bool = True, **options: Any) -> Case:
+    """A fit to a world of random size, gap and law."""
     rng = _rng(seed, name)
     law = str(rng.choice(["gaussian", "unit gaussian", "laplace", "uniform", "correlated gaussian"]))
     for k in range(100):
-        d, gap = int(rng.integers(3, 6)), int(rng.integers(1, 4))
-        if name == "no gap":
-            return fitted_world(seed, d, d + int(rng.integers(1, 3)), None, law, **options)
-        more = {key: d + value for key, value in options.items() if key == "fitted"}
+        d, gap = int(rng.integers(3, 6)), int(rng.integers(1, 4)) if gapped else None
+        n = d + int(rng.integers(1, 3)) if gap is None else 3 * d + 2 * gap
         try:
-            return fitted_world(seed + 10**7 * k, d, 3 * d + 2 * gap, gap, law, **(options | more))
+            return fitted_world(seed + 10**7 * k, d, n, gap, law, **options)
         except nm.InputError:  # there may be none of this size and gap
             continue
     raise RuntimeError("no world was found")
@@ -196,22 +223,22 @@ def _fitted(seed: int, name: str, **options: Any) -> Case:
 
 def fits(seed: int) -> Case:
     """Worlds with a positive gap: identified, and then right."""
-    return _fitted(seed, "fits")
+    return some_world(seed, "fits")
 
 
 def fits_without_gap(seed: int) -> Case:
     """Hardly more observations than latents: a sparser model explains the rows nearly as well."""
-    return _fitted(seed, "no gap")
+    return some_world(seed, "no gap", gapped=False)
 
 
 def one_seed(seed: int) -> Case:
     """One model of one seed: nothing says that another would find the same."""
-    return _fitted(seed, "one seed", n_models=1)
+    return some_world(seed, "one seed", n_models=1)
 
 
 def wrong_number(seed: int) -> Case:
     """One latent fewer or one more than there are."""
-    return _fitted(seed, "wrong number", fitted=-1 if seed % 2 else 1)
+    return some_world(seed, "wrong number", extra=-1 if seed % 2 else 1)
 
 
 def measured_twice(seed: int) -> Case:
@@ -254,10 +281,9 @@ def vade(seed: int) -> Case:
 
 
 LAWS = {
-    "mixtures": mixtures, "sparse components": sparse_components, "poisson": poisson,
-    "representations": representations, "audits": audits,
+    "mixtures": mixtures, "sparse components": sparse_components, "representations": representations, "audits": audits,
 }  # fmt: skip
 FITS = {
     "fits": fits, "fits without gap": fits_without_gap, "one seed": one_seed, "wrong number": wrong_number,
-    "measured twice": measured_twice, "noise": noise, "vade": vade,
+    "measured twice": measured_twice, "noise": noise, "vade": vade, "poisson": poisson,
 }  # fmt: skip

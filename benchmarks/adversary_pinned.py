@@ -7,8 +7,18 @@ from functools import partial
 
 import numpy as np
 import torch
-from adversary_exact import dead_case, faint_case, mixed_case, parallel_case
-from adversary_fits import diagonal_mixture, fitted_world, measured_twice
+from adversary_exact import any_worlds
+from adversary_faint import dead_case, faint_case, mixed_case, parallel_case
+from adversary_fits import (
+    audit_case,
+    diagonal_mixture,
+    fitted_world,
+    measured_twice,
+    poisson,
+    representation_case,
+    sparse_case,
+    vade,
+)
 from adversary_truth import (
     CONNECTED,
     CONTINUOUS,
@@ -103,11 +113,11 @@ def tie_in_single_precision() -> Case:
         m = a + 0.3 * torch.sin(a) + b + 0.3 * torch.tanh(b)
         return torch.stack([a, a + 0.2 * a**3, b, b + 0.3 * torch.tanh(b), m, m + 0.1 * m**3], dim=-1).to(v.dtype)
 
-    z = _normal()
+    z = _normal(300)
     m = g(z, torch.float64)[:, 4]
 
     def by_mixture(v: Tensor) -> Tensor:
-        """The same from (m, b): a is solved for by bisection."""
+        """The same from (m, b), with a solved for by Newton's method."""
         rest = v[..., 0] - v[..., 1] - 0.3 * torch.tanh(v[..., 1])
         a = rest.detach()
         for _ in range(60):
@@ -122,7 +132,11 @@ def tie_in_single_precision() -> Case:
 def points(name: str) -> Case:
     """Two points, a line, a curve."""
     s = torch.linspace(-2, 2, 500, dtype=torch.float64)[:, None]
-    at = {"two points": _normal(2), "line": s * torch.tensor([[1.0, 0.7]]), "curve": torch.cat([s, torch.sin(2 * s)], 1)}
+    at = {
+        "two points": _normal(2),
+        "line": s * torch.tensor([[1.0, 0.7]]),
+        "curve": torch.cat([s, torch.sin(2 * s)], 1),
+    }
     return decoder_case(PLAIN, at[name].double(), False, false=SPREAD, note=name)
 
 
@@ -155,10 +169,14 @@ PINNED: tuple[Callable[[], Case], ...] = (
     tie_in_single_precision,
     *(partial(points, name) for name in ("two points", "line", "curve")),
     lambda: dead_case(0.1, 40, _rng(), 1000),
-    lambda: dead_case(0.015, np.inf, _rng(), 1000),
+    lambda: dead_case(0.015, np.inf, _rng(), 3000),
     *(partial(raising, error) for error in (ZeroDivisionError, KeyError, AssertionError)),
     between_latents,
-    lambda: diagonal_mixture("gaussian", 0),
+    *(partial(diagonal_mixture, "gaussian", seed) for seed in range(3)),
+    *(partial(sparse_case, kind, seed) for kind in ("scale mixture", "few rows") for seed in range(3)),
+    lambda: representation_case("unrelated", 0),
+    *(partial(audit_case, kind, seed) for kind in ("scale mixture", "ring") for seed in range(3)),
+    *(partial(any_worlds, seed) for seed in (2,)),
 )
 """Exact ones, in the order of their discovery."""
 
@@ -170,6 +188,8 @@ PINNED_FITS: tuple[Callable[[], Case], ...] = (
     lambda: fitted_world(1071, 5, 15, 2, "unit gaussian", n_models=1),
     lambda: measured_twice(0),
     lambda: measured_twice(1),
+    *(partial(vade, seed) for seed in (0, 1, 2)),
+    lambda: poisson(0),
 )
 """Fits."""
 

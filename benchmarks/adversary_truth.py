@@ -1,8 +1,8 @@
 """Cases with a known truth: an exchange gap by brute force, decoders that keep it at every point, explicit rivals.
 
-Nothing here is computed by the library that is judged: the gap is found by trying every direction that cancels rows, and
-what is not identifiable comes with an equivalent model, whose observations, dependencies and latents are compared in
-``stands``.
+Nothing here is computed by the library that is judged: the gap is found by trying every direction that cancels
+rows, and what is not identifiable comes with an equivalent model, whose observations, dependencies and latents are
+compared in ``stands``.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ import noumena as nm
 
 Map = Callable[[Tensor], Tensor]
 Draw = Callable[[int, np.random.Generator], np.ndarray]
-CONNECTED, CONTINUOUS = ("connected", "slice"), ("continu", "jump", "hidden")
+CONNECTED, CONTINUOUS = ("connected", "slice"), ("continu", "jump", "hidden", "lipschitz", "differentiable")
 INVERTIBLE, FULL, SPREAD = ("invertible", "injective"), ("full support", "vanish"), ("spread", "fill")
 """Words by which a hypothesis that is false by construction is known, whatever its full name."""
-SAME = 1e-6
-"""Observations of two models are the same within this share of their spread; entries below it are no dependencies."""
+SAME, FAINTEST = 1e-5, 1e-6
+"""Shares of an observation's spread: within the first two models' observations are the same, as rounding in single
+precision allows; entries below the second are no dependencies."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,9 @@ def brute_gap(J: np.ndarray) -> tuple[float, np.ndarray]:
     weight, norm = (J != 0).sum(axis=0), np.abs(J).max(axis=1, keepdims=True)
     rows = (J / norm) * np.sign(J[np.arange(len(J)), (J != 0).argmax(axis=1)])[:, None]
     rays = rows[np.unique(np.round(rows, 10), axis=0, return_index=True)[1]]
-    pairs = np.array([[1.0 if j == t else 0.7312 if j == r else 0 for j in range(d)] for t, r in combinations(range(d), 2)])
+    pairs = np.array(
+        [[1.0 if j == t else 0.7312 if j == r else 0 for j in range(d)] for t, r in combinations(range(d), 2)]
+    )
     chosen = np.array(list(combinations(range(len(rays)), d - 1)), dtype=int)
     directions = pairs.reshape(-1, d)
     if len(chosen):
@@ -188,6 +191,20 @@ def at_column(v: Tensor, t: int, column: Tensor) -> Tensor:
     return torch.cat([v[..., :t], column[..., None], v[..., t + 1 :]], dim=-1)
 
 
+def stream(name: str, seed: int) -> tuple[np.random.Generator, int, int]:
+    """A stream of numbers of its own, a number of latents and a number of points."""
+    rng = np.random.default_rng([seed, sum(map(ord, name))])
+    return rng, int(rng.integers(2, 6)), int(rng.integers(300, 1001))
+
+
+def dressed_case(J: np.ndarray, rng: np.random.Generator, n: int, *, single: bool = False) -> Case:
+    """A dressed matrix, with the cheaper basis as its rival where there is one."""
+    gap, basis = brute_gap(J)
+    g, z = dressed(J, rng, single=single), law(rng, n, J.shape[1])
+    rival = None if gap > 0 else g.rival(z, basis)
+    return decoder_case(g, z, gap > 0, rival=rival, note=f"gap {gap}, {len(J)}×{J.shape[1]}")
+
+
 # ---- rivals ----------------------------------------------------------------------------------------------------------
 
 
@@ -196,7 +213,7 @@ def dependencies(decoder: Map, z: Tensor) -> np.ndarray:
     few = z[:256]
     J = nm.jacobian(decoder, few).detach()
     share = J.abs().amax(dim=0) * z.std(dim=0) / decoder(few).detach().std(dim=0)[:, None].clamp_min(1e-300)
-    return (share > SAME).numpy()
+    return (share > FAINTEST).numpy()
 
 
 def stands(case: Case) -> str:
