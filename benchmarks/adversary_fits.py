@@ -194,8 +194,10 @@ def fit_case(
     return Case("fit", claim, truth, note=note)
 
 
-def fitted_world(seed: int, d: int, n: int, gap: int | None, law: str, *, n_models: int = 3, extra: int = 0) -> Case:
-    """A fit to a world of the library, with so many latents more than it has."""
+def fitted_world(
+    seed: int, d: int, n: int, gap: int | None, law: str, *, n_models: int = 3, extra: int = 0, start: int | None = None
+) -> Case:
+    """A fit to a world of the library, with so many latents more than it has, from the seed ``start``."""
     world = nm.worlds.structured(nm.worlds.family("random", d, n, gap=gap, seed=seed), law=law, seed=seed)
 
     def rows() -> tuple[np.ndarray, np.ndarray]:
@@ -204,7 +206,7 @@ def fitted_world(seed: int, d: int, n: int, gap: int | None, law: str, *, n_mode
 
     truth = False if n_models == 1 or extra else True if gap else None
     note = f"{n}×{d}, gap {gap}, {law}, {n_models} models, {d + extra} latents"
-    return fit_case(rows, d + extra, seed, truth=truth, n_models=n_models, note=note)
+    return fit_case(rows, d + extra, seed if start is None else start, truth=truth, n_models=n_models, note=note)
 
 
 def some_world(seed: int, name: str, *, gapped: bool = True, **options: Any) -> Case:

@@ -29,6 +29,7 @@ def test_no_exact_subject_is_answered_wrongly(family: str) -> None:
     rows = [adversary.judge(family, seed) for seed in range(FEWER.get(family, CASES))]
     wrong = [row for row in rows if row.false_identified or row.false_not or row.false_holds or row.crash]
     assert wrong == []
+    assert not any(row.answer == "not made" for row in rows)
     if family in CONTROLS:
         able = [row for row in rows if row.identifiable == "1"]
         assert sum(row.answer == "identified" for row in able) >= POWER * len(able)
@@ -98,6 +99,12 @@ def test_the_judge_counts_each_kind_of_false_answer(monkeypatch: pytest.MonkeyPa
     assert judged(Claim("identified", mcc=0.99), None) == (0, 0, 0)
     assert judged(InputError("It must hold. Got nothing."), False) == (0, 0, 0)
     assert judged(KeyError("x"), None) == (0, 0, 1)
+
+
+def test_a_case_that_cannot_be_made_is_no_failure_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(adversary.FAMILIES, "toy", lambda seed: _raised(KeyError("x")))
+    row = adversary.judge("toy", 0)
+    assert (row.answer, row.crash, row.identifiable) == ("not made", 0, "")
 
 
 def test_rows_are_read_back_and_summed_by_family(tmp_path: Path) -> None:
