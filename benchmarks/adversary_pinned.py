@@ -173,10 +173,12 @@ PINNED: tuple[Callable[[], Case], ...] = (
     *(partial(raising, error) for error in (ZeroDivisionError, KeyError, AssertionError)),
     between_latents,
     *(partial(diagonal_mixture, "gaussian", seed) for seed in range(3)),
-    *(partial(sparse_case, kind, seed) for kind in ("scale mixture", "few rows") for seed in range(3)),
+    *(partial(sparse_case, "scale mixture", seed) for seed in (1, 2)),
+    lambda: sparse_case("few rows", 2),
     lambda: representation_case("unrelated", 0),
-    *(partial(audit_case, kind, seed) for kind in ("scale mixture", "ring") for seed in range(3)),
-    *(partial(any_worlds, seed) for seed in (2,)),
+    *(partial(audit_case, "scale mixture", seed) for seed in (1, 2)),
+    *(partial(audit_case, "ring", seed) for seed in (0, 2)),
+    lambda: any_worlds(2),
 )
 """Exact ones, in the order of their discovery."""
 
@@ -189,7 +191,7 @@ PINNED_FITS: tuple[Callable[[], Case], ...] = (
     lambda: measured_twice(0),
     lambda: measured_twice(1),
     *(partial(vade, seed) for seed in (0, 1, 2)),
-    lambda: poisson(0),
+    lambda: poisson(8),
 )
 """Fits."""
 

@@ -14,7 +14,7 @@ from adversary_truth import Case, Claim, brute_gap, decoder_case, gapped, law, s
 import adversary
 from noumena.checks import InputError
 
-CASES, FEWER = 14, {"parallel": 3, "any worlds": 6, "matrices": 8}
+CASES, FEWER = 12, {"parallel": 2, "any worlds": 4, "matrices": 5}
 """Of every family of exact subjects, fewer of those that take longer."""
 CONTROLS = ("structures", "controls", "units", "element-wise", "worlds")
 POWER = 0.8
