@@ -225,7 +225,7 @@ def some_world(seed: int, name: str, *, gapped: bool = True, **options: Any) -> 
 
 def fits(seed: int) -> Case:
     """Worlds with a positive gap: identified, and then right."""
-    return some_world(seed, "fits")
+    return some_world(seed, "fits with gap")
 
 
 def fits_without_gap(seed: int) -> Case:
@@ -286,6 +286,6 @@ LAWS = {
     "mixtures": mixtures, "sparse components": sparse_components, "representations": representations, "audits": audits,
 }  # fmt: skip
 FITS = {
-    "fits": fits, "fits without gap": fits_without_gap, "one seed": one_seed, "wrong number": wrong_number,
+    "fits with gap": fits, "fits without gap": fits_without_gap, "one seed": one_seed, "wrong number": wrong_number,
     "measured twice": measured_twice, "noise": noise, "vade": vade, "poisson": poisson,
 }  # fmt: skip
