@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO_OUT ?= demo-report
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all test-versions bench docs clean
+.PHONY: demo test test-all test-versions adversary bench docs clean
 
 $(VENV)/.user: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -37,6 +37,12 @@ test-all: $(VENV)/.dev
 # the oldest and the newest packages that pyproject.toml allows; torch brings gigabytes
 test-versions: $(VENV)/.dev
 	$(BIN)/python benchmarks/versions.py
+
+# tens of thousands of subjects with a known truth, fresh seeds; resumed from results/adversary/rows.csv
+adversary: $(VENV)/.dev
+	$(BIN)/python benchmarks/adversary.py --families pinned exact --start 1000000 --count 1000 --workers 2
+	$(BIN)/python benchmarks/adversary.py --families laws --start 1000000 --count 200 --workers 2
+	$(BIN)/python benchmarks/adversary.py --families "pinned fits" fits --start 1000000 --count 40 --workers 2 --seconds 7200
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/many_seeds.py
