@@ -32,6 +32,11 @@ NO_DENSER = "the other model is no denser"
 EXPLAINED = "the data are explained"
 IN_USE = "every latent is in use"
 INDEPENDENT = "the latents are independent"
+CONTINUOUS = "g and its inverse are continuous"
+CONNECTED = "slices of the latents are connected"
+SPREAD = "the points spread in all directions"
+ZEROS = "zeros are exact"
+GENERIC = "generic entries"
 RESTS_ON = {
     "structure": ("the other model has no more dependencies than this structure",),
     "world": ("the other model has no more dependencies than this world",),
