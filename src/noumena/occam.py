@@ -32,6 +32,12 @@ MOST_PRODUCTS = 2**26
 """Exchanges × observations of one Jacobian that are enumerated."""
 AT_ONCE = 2**22
 """Exchanges × observations that are held at once."""
+NEARLY_ALL = 0.95
+"""Share of points at which an exchange must cancel a row."""
+SAME = 1e-8
+"""Rows nearer than this to proportional are one row."""
+COARSE = 1e-4
+"""Tolerances above this are no rounding: every row is then compared by itself."""
 RANK_TOLERANCE = 1e-6
 """Rows nearer to dependence than this do not define a direction to the precision that counting zeros needs."""
 
@@ -108,26 +114,55 @@ def point_gap(J: np.ndarray, *, tolerance: float = 1e-9) -> Gap | None:
     >>> point_gap(J).value, generic_gap(J != 0).value
     (0, 1)
     """
-    d_z = J.shape[1]
-    support = J != 0
+    return consistent_gap(J[None], tolerance=tolerance)
+
+
+def consistent_gap(J: np.ndarray, *, tolerance: float = 1e-9) -> Gap | None:
+    """The gap of Jacobians at several points ``(point, observed, latent)``, where a row counts as cancelled by an
+    exchange that cancels it up to ``tolerance`` at nearly all points; ``None`` if too large.
+
+    An exchange is defined by the same rows at every point, its direction may turn from one to the next. Rows that are
+    proportional at every point cancel together: one of them stands for all.
+
+    >>> rows = np.array([[1.0, 0], [1, 0], [1, 1], [1.01, 1], [0, 1], [0, 1]])
+    >>> [consistent_gap(np.stack([rows, 2 * rows]), tolerance=t).value for t in (1e-9, 0.1)]
+    [1, 0]
+    """
+    d_z = J.shape[2]
+    support = (J != 0).any(axis=0)
     weight = support.sum(axis=0)
-    J = J / np.where(weight > 0, np.abs(J).max(axis=0), 1)  # whatever the latents' units
     if d_z == 1:
         return Gap(int(weight[0]), (0,), ())
     if d_z > 2 * MOST_LATENTS:
         return None
-    if _too_many(support):
+    unit, times = _parallel(J, tolerance)
+    if _too_many((unit != 0).any(axis=0), len(J)):
         return None
     costs = {}
     for T in _subsets(d_z):
-        rows = np.flatnonzero(support[:, T].sum(axis=1) >= 2)
-        heaviest = int(weight[list(T)].max())
+        heaviest, touched = int(weight[list(T)].max()), int(support[:, T].any(axis=1).sum())
         if len(T) == 2:
-            costs[T] = int(support[:, T].any(axis=1).sum()) - heaviest
-        lightest = _lightest(J[:, T], rows, tolerance)
-        if lightest is not None:
-            costs[T] = min(costs.get(T, lightest), lightest - heaviest)
+            costs[T] = touched - heaviest
+        cancelled = _most_cancelled(unit[:, :, T], times, tolerance)
+        if cancelled is not None:
+            costs[T] = min(costs.get(T, touched), touched - cancelled - heaviest)
     return _gap(costs)
+
+
+def _parallel(J: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
+    """Rows in the latents' own units and of length one, those that are proportional at every point once, and how many
+    each stands for."""
+    size = np.abs(J).max(axis=(0, 1))
+    unit = J / np.where(size > 0, size, 1)  # whatever the latents' units
+    length = np.abs(unit).max(axis=2, keepdims=True)
+    unit = unit / np.where(length > 0, length, 1)
+    first = np.take_along_axis(unit, np.abs(unit).argmax(axis=2)[:, :, None], axis=2)
+    rows = np.moveaxis(unit * np.where(first < 0, -1.0, 1.0), 1, 0).reshape(J.shape[1], -1)
+    step = max(SAME, tolerance)
+    _, kept, times = np.unique(np.round(rows / step), axis=0, return_index=True, return_counts=True)
+    if tolerance > COARSE:
+        kept, times = np.arange(len(rows)), np.ones(len(rows), dtype=int)
+    return unit[:, kept], times
 
 
 def _subsets(n: int) -> Iterator[tuple[int, ...]]:
@@ -139,41 +174,44 @@ def _masks(support: np.ndarray) -> np.ndarray:
     return (support != 0) @ (1 << np.arange(support.shape[1]))
 
 
-def _too_many(support: np.ndarray) -> bool:
+def _too_many(support: np.ndarray, n_points: int = 1) -> bool:
     """Whether there are more exchanges than are enumerated; rows that see the same latents are counted together."""
     masks, times = np.unique(_masks(support), return_counts=True)
     members = (masks[:, None] >> np.arange(support.shape[1])) & 1
     total = 0
     for T in _subsets(support.shape[1]):
-        total += comb(int(times[members[:, T].sum(axis=1) >= 2].sum()), len(T) - 1)
+        total += comb(int(times[members[:, T].sum(axis=1) >= 2].sum()), len(T) - 1) * n_points
         if total > MOST_EXCHANGES or total * len(support) > MOST_PRODUCTS:
             return True
     return False
 
 
-def _lightest(J: np.ndarray, rows: np.ndarray, tolerance: float) -> int | None:
-    """The smallest ``‖Jc‖₀`` over elementary ``c`` with full support; ``None`` when there is none."""
-    n = J.shape[1]
+def _most_cancelled(unit: np.ndarray, times: np.ndarray, tolerance: float) -> int | None:
+    """The most rows that an elementary ``c`` with full support cancels; ``None`` when there is none."""
+    n_points, n_rows, n = unit.shape
+    rows = np.flatnonzero(((unit != 0).any(axis=0)).sum(axis=1) >= 2)
     chosen = np.array(list(combinations(rows, n - 1)), dtype=int).reshape(-1, n - 1)
     if len(chosen) == 0:
         return None
-    scale = np.abs(J).max(axis=1, keepdims=True)
-    unit = J / np.where(scale > 0, scale, 1)
-    size = max(1, AT_ONCE // len(J))
-    parts = (_fewest(unit, chosen[k : k + size], tolerance) for k in range(0, len(chosen), size))
-    return min((found for found in parts if found is not None), default=None)
+    size = max(1, AT_ONCE // (n_rows * n_points))
+    parts = (_cancels(unit, times, chosen[k : k + size], tolerance) for k in range(0, len(chosen), size))
+    return max((found for found in parts if found is not None), default=None)
 
 
-def _fewest(unit: np.ndarray, chosen: np.ndarray, tolerance: float) -> int | None:
-    """The smallest ``‖Jc‖₀`` over the elementary ``c`` that cancel one of these choices of rows."""
-    _, singular, right = np.linalg.svd(unit[chosen])
-    c = right[:, -1, :]
-    elementary = (singular[:, -1] > RANK_TOLERANCE) & (np.abs(c).min(axis=1) > tolerance)
+def _cancels(unit: np.ndarray, times: np.ndarray, chosen: np.ndarray, tolerance: float) -> int | None:
+    """The most rows that one of these choices of rows cancels together with itself, at nearly all points."""
+    scale = np.abs(unit).max(axis=2, keepdims=True)
+    unit = unit / np.where(scale > 0, scale, 1)
+    _, singular, right = np.linalg.svd(unit[:, chosen])  # (point, choice, row of the choice, latent)
+    c = right[:, :, -1, :]
+    defined = (singular[:, :, -1] > RANK_TOLERANCE) & (np.abs(c).min(axis=2) > tolerance)
+    elementary = defined.mean(axis=0) >= NEARLY_ALL
     if not elementary.any():
         return None
-    c = c[elementary]
-    image = np.abs(c @ unit.T)
-    return int((image > tolerance * (np.abs(c) @ np.abs(unit).T)).sum(axis=1).min())
+    c, touched = c[:, elementary], (unit != 0).any(axis=(0, 2))
+    image, most = np.abs(c @ np.swapaxes(unit, 1, 2)), np.abs(c) @ np.abs(np.swapaxes(unit, 1, 2))
+    gone = ((image <= tolerance * most).mean(axis=0) >= NEARLY_ALL) & touched
+    return int((gone @ times).max())
 
 
 def _gap(costs: dict[tuple[int, ...], int]) -> Gap:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +208,7 @@ class Structure:
         """A set of latents given by name or index."""
         return LatentSet(frozenset(self.index(t) for t in latent), self.latent)
 
-    def index(self, latent: str | int) -> int:
+    def index(self, latent: Any) -> int:
         """The index of a latent given by name or index."""
         return _lookup(latent, self.latent, "A latent")
 
@@ -392,9 +393,11 @@ def _names(names: Iterable[str] | None, letter: str, n: int, kind: str) -> tuple
     return chosen
 
 
-def _lookup(key: str | int, names: tuple[str, ...], kind: str) -> int:
+def _lookup(key: Any, names: tuple[str, ...], kind: str) -> int:
     if isinstance(key, str):
         checks.require(key in names, f"{kind} must be one of the structure's names.", f"{key!r}")
         return names.index(key)
+    whole = isinstance(key, Integral) and not isinstance(key, bool | np.bool_)
+    checks.require(whole, f"{kind} must be given by its name or a whole number.", f"{key!r:.40}")
     checks.require(0 <= int(key) < len(names), f"{kind} index must be below {len(names)}.", f"{key}")
     return int(key)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from noumena import checks
@@ -24,7 +25,7 @@ from noumena.derivatives.guests import Guest
 from noumena.guarantees import changes
 from noumena.guarantees.changes import Change
 from noumena.guarantees.competitors import Competitor, conditions
-from noumena.strength import relative_strength, shares
+from noumena.strength import relative_strength, shares, within
 from noumena.structure import Structure
 
 SHEARS = (0.5, 0.25, 0.1, 0.03)
@@ -34,6 +35,8 @@ MOST_DEPENDENCE = 0.15
 EXACT = 1e-6
 """Above this share of an observation's spread an entry of an exact model's Jacobian is a dependency."""
 CHECKED = 128
+ENTRIES = 2**20
+"""Entries of Jacobians that a witness is checked by."""
 JUDGED = 2048
 BINS = 6
 
@@ -141,11 +144,11 @@ class Witness:
         points = (
             self.model.fresh if z is None else torch.as_tensor(checks.table(z, "z", min_rows=2)).to(self.model.points)
         )
-        few = points[:CHECKED]
+        few = points[: self._checked]
         x, z_hat = self.model.decoder(few), self.change.forward(few)
         missed = ((self.decode(z_hat) - x).abs().amax(dim=0) / x.std(dim=0)).max()
         strength = relative_strength(self.decode, z_hat)
-        moves = shares(jacobian(self.change.forward, few), few, z_hat)[self.competitor.latent].detach()
+        moves = self.moves(few)
         second = float(moves.sort(descending=True).values[1]) if len(moves) > 1 else 0.0
         return Verification(
             observations=float(missed.detach()),
@@ -156,6 +159,16 @@ class Witness:
             independent=self.competitor.kind in ("rotation", "triangular"),
             tolerance=tolerance,
         )
+
+    @property
+    def _checked(self) -> int:
+        """Points at which Jacobians are compared, fewer of a wide decoder."""
+        return within(CHECKED, self.model.structure.n_observed, self.model.structure.n_latents, entries=ENTRIES)
+
+    def moves(self, z: Float[Tensor, "point latent"]) -> Float[Tensor, " latent"]:
+        """How much each latent moves the one that takes the place of the competitor's, as a share of its spread."""
+        moved = shares(jacobian(self.change.forward, z), z, self.change.forward(z))
+        return moved[self.competitor.latent].detach()
 
     def __str__(self) -> str:
         return f"Witness ({self.competitor.kind}): {self.competitor.sentence}"
@@ -179,6 +192,18 @@ def build(competitor: Competitor, model: Model, carries: int | None = None) -> W
     if competitor.kind == "shear":
         return _largest_shear(competitor, model)
     return Witness(competitor, model, _CHANGES[competitor.kind](competitor, model), carries)
+
+
+def mixed(competitor: Competitor, model: Model) -> tuple[int, ...]:
+    """The latents that the witness of a competitor carries, if it verifies; none where it does not."""
+    try:
+        witness = build(competitor, model)
+        if not witness.verify().holds:
+            return ()
+        moves = witness.moves(model.fresh[: witness._checked])
+    except RuntimeError:  # an equation without a solution: there is no such model
+        return ()
+    return tuple(r for r in competitor.carries if float(moves[r]) >= LEAST_MIXING)
 
 
 def _largest_shear(competitor: Competitor, model: Model) -> Witness:

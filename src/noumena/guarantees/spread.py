@@ -1,0 +1,191 @@
+"""Spread: what a sample of latent points says about the set that latents live on.
+
+The Occam theorem makes latents equal element-wise near every point. That it does so everywhere needs connected slices:
+for every latent ``t`` and value ``v`` the points with ``z_t = v`` form one piece, else a latent may be flipped or shifted
+in one piece and not in another. And it needs points that fill the space, in the small too: a line or a surface shows
+nothing of what lies beside it.
+
+Slices are windows of a latent. A hole in one is a spacing, along another latent, far wider than those on both sides of
+it; or an edge of the minimum spanning tree, with a share of the points on either side, far longer than its other edges.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from jaxtyping import Float
+
+from noumena.guarantees.certificate import CONNECTED
+from noumena.guarantees.subjects import SPREAD
+from noumena.guarantees.theorem import Hypothesis
+from noumena.worlds import World
+
+PRODUCT_SHAPED = ("gaussian", "unit gaussian", "laplace", "uniform", "correlated gaussian", "linear sem")
+"""Laws with a density that is positive on a box, whose slices are connected."""
+FEWEST = 200
+"""Points that slices can be told from, at least."""
+FEWEST_PER_LATENT = 50
+USED = 4096
+"""Points that are looked at, at most."""
+WINDOW = 50
+"""Points of a slice, at least."""
+SLICES = 8
+BESIDE = 20
+"""Spacings on either side that a wide one is compared with."""
+LEVEL = 1e-4
+"""How seldom a connected sample may be said to have a hole."""
+SHARE = 0.1
+"""Points that must lie on either side of a hole, of those in its slice."""
+LONG = 3.0
+"""An edge of the spanning tree is long beyond this many of the edges' upper quartile."""
+PER_LATENT = 10
+"""Points for every latent, at least."""
+NEIGHBOURS = 10
+LOCAL = 1000
+"""Points whose neighbours are looked at."""
+THIN = 1e-6
+"""Points whose smallest spread is this share of the largest, in units of each latent's own, lie on a plane."""
+
+
+def connected_law(world: World) -> Hypothesis:
+    """Whether slices of a world's law are connected: by its name, or as a sample of it shows."""
+    if world.law.name in PRODUCT_SHAPED:
+        return Hypothesis(CONNECTED, "holds", f"the law is {world.law.name}, its density positive on a box")
+    return connected_slices(world.latents(USED, seed=2).double().cpu().numpy())
+
+
+def connected_slices(z: Float[np.ndarray, "point latent"]) -> Hypothesis:
+    """Whether the slices of a sample are connected, as far as its points show."""
+    n, d = z.shape
+    z = z[:USED]
+    distinct = [len(np.unique(column)) for column in z.T]
+    fewest = int(np.argmin(distinct))
+    if distinct[fewest] <= len(z) / 2:
+        evidence = f"z{fewest + 1} takes {distinct[fewest]} values at {len(z)} points: every value is a piece by itself"
+        return Hypothesis(CONNECTED, "fails", evidence)
+    wanted = max(FEWEST, FEWEST_PER_LATENT * d)
+    if len(z) < wanted:
+        return Hypothesis(CONNECTED, "unknown", f"{n} points are too few to tell (wanted {wanted})")
+    hole = _hole(z)
+    if hole is not None:
+        evidence = f"{hole}: latents may differ from piece to piece by more than one element-wise map"
+        return Hypothesis(CONNECTED, "fails", evidence)
+    return Hypothesis(CONNECTED, "supported", f"no slice of {len(z)} points has a hole")
+
+
+def _hole(z: np.ndarray) -> str | None:
+    """The first hole found, in words: along a latent, then in slices of one."""
+    n, d = z.shape
+    tests = d * n * (1 + 2 * max(0, d - 1))
+    for r in range(d):
+        found = _widest(np.sort(z[:, r]), tests)
+        if found:
+            return f"z{r + 1} has a hole between {found[0]:.3g} and {found[1]:.3g}"
+    for t in range(d):
+        order = np.argsort(z[:, t], kind="stable")
+        for rows in _windows(order):
+            where = f"where z{t + 1} is between {z[rows[0], t]:.3g} and {z[rows[-1], t]:.3g}"
+            for r in (r for r in range(d) if r != t):
+                found = _widest(np.sort(z[rows, r]), tests)
+                if found:
+                    return f"{where}, z{r + 1} has a hole between {found[0]:.3g} and {found[1]:.3g}"
+            if d > 2 and _split(np.delete(z[rows], t, axis=1)):
+                return f"{where}, the other latents lie in separate pieces"
+    return None
+
+
+def _windows(order: np.ndarray) -> list[np.ndarray]:
+    """Overlapping slices of the points in the order of a latent."""
+    n = len(order)
+    size = max(WINDOW, n // SLICES)
+    starts = np.unique(np.linspace(0, n - size, max(2, 2 * (n // size))).astype(int))
+    return [order[k : k + size] for k in starts]
+
+
+def _widest(values: np.ndarray, tests: int) -> tuple[float, float] | None:
+    """The ends of a spacing of sorted values that is too wide for those on both sides of it."""
+    n = len(values)
+    beside = min(BESIDE, int(SHARE * n))
+    spacings = np.diff(values)
+    if beside < 4:
+        return None
+    sums = np.concatenate([[0.0], np.cumsum(spacings)])
+    k = np.arange(beside, len(spacings) - beside)
+    left, right = sums[k] - sums[k - beside], sums[k + 1 + beside] - sums[k + 1]
+    ratio = spacings[k] * beside / np.maximum(np.maximum(left, right), np.finfo(float).tiny)
+    most = beside * ((tests / LEVEL) ** (1 / beside) - 1)  # of exponential spacings with one mean
+    worst = int(np.argmax(ratio))
+    return (values[k[worst]], values[k[worst] + 1]) if ratio[worst] > most else None
+
+
+def _split(z: np.ndarray) -> bool:
+    """Whether the minimum spanning tree has an edge far longer than the others, with a share of points either side."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+    from scipy.spatial.distance import pdist, squareform
+
+    tree = coo_array(minimum_spanning_tree(squareform(pdist(_normal_scores(z)))))
+    (a, b), length = tree.coords, tree.data
+    typical = np.quantile(length, 0.75)
+    for e in np.flatnonzero(length > LONG * typical):
+        kept = np.arange(len(length)) != e
+        _, part = connected_components(coo_array((length[kept], (a[kept], b[kept])), shape=tree.shape), directed=False)
+        if min(part.mean(), 1 - part.mean()) >= SHARE:
+            return True
+    return False
+
+
+# ---- filling the space ---------------------------------------------------------------------------------------
+
+
+def full_dimensional(z: Float[np.ndarray, "point latent"]) -> Hypothesis:
+    """Whether points spread in all directions, in the small too."""
+    n, d = z.shape
+    kept = np.unique(z, axis=0)
+    if len(kept) < PER_LATENT * d:
+        return Hypothesis(SPREAD, "unknown", f"{len(kept)} different points of {d} latents (wanted {PER_LATENT * d})")
+    spread = kept.std(axis=0)
+    if (spread == 0).any():
+        return Hypothesis(SPREAD, "fails", f"z{int(np.argmin(spread)) + 1} never varies")
+    centred = (kept - kept.mean(axis=0)) / spread
+    singular = np.linalg.svd(centred, compute_uv=False)
+    if singular[-1] <= THIN * singular[0]:
+        return Hypothesis(SPREAD, "fails", "the points lie on a plane of fewer dimensions than there are latents")
+    if d == 1:
+        return Hypothesis(SPREAD, "supported", f"{len(kept)} different points of one latent")
+    chosen = np.random.default_rng(0).permutation(len(kept))[:LOCAL]
+    found = _dimension(_whitened(_normal_scores(kept))[chosen])
+    full, less = _reference(len(chosen), d), _reference(len(chosen), d - 1)
+    sentence = f"neighbours spread as in {max(0.0, d - (full - found) / max(full - less, 1e-9)):.1f} of {d} dimensions"
+    return Hypothesis(SPREAD, "supported" if found > (full + less) / 2 else "fails", sentence)
+
+
+def _normal_scores(z: np.ndarray) -> np.ndarray:
+    """Every column made Gaussian by its ranks, which leaves pieces and dimensions what they are."""
+    from scipy.special import ndtri
+    from scipy.stats import rankdata
+
+    return ndtri((rankdata(z, axis=0) - 0.5) / len(z))
+
+
+def _whitened(z: np.ndarray) -> np.ndarray:
+    """Uncorrelated columns of one spread."""
+    centred = z - z.mean(axis=0)
+    _, singular, right = np.linalg.svd(centred, full_matrices=False)
+    return centred @ right.T / np.maximum(singular, THIN * singular[0])
+
+
+def _dimension(z: np.ndarray) -> float:
+    """The dimension that distances to neighbours speak of (Levina and Bickel 2004), the median over points."""
+    from scipy.spatial import KDTree
+
+    k = min(NEIGHBOURS, len(z) - 1)
+    distances = np.maximum(KDTree(z).query(z, k=k + 1)[0][:, 1:], 1e-300)
+    return float((k - 2) / np.median(np.log(distances[:, -1:] / distances[:, :-1]).sum(axis=1)))
+
+
+@cache
+def _reference(n: int, d: int) -> float:
+    """``_dimension`` of so many Gaussian points."""
+    return _dimension(np.random.default_rng(d).normal(size=(n, d)))
