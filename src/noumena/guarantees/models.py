@@ -17,7 +17,7 @@ from noumena.derivatives import Map, columns, jacobian
 from noumena.derivatives.guests import received, require_rows, unwrapped
 from noumena.derivatives.jacobians import by_row
 from noumena.estimators import Estimator
-from noumena.guarantees import premises
+from noumena.guarantees import fits, premises
 from noumena.guarantees.changes import substitution
 from noumena.guarantees.collisions import invertible_at, nudged
 from noumena.guarantees.competitors import Competitor, substitutable, tried
@@ -37,6 +37,8 @@ from noumena.worlds import World
 
 POINTS = 16
 """Latent points at which a Jacobian's gap is computed."""
+TOLERANCES = 4
+"""Tolerances, each half of the one before, up to which rows of a fit count as cancelled."""
 GRADIENTS = 256
 """Latent points at which rows' gradients are compared."""
 VANISHING = 4096
@@ -96,7 +98,7 @@ def read(subject: Any, *, at: Any = None, threshold: float | None = None) -> Rea
     _require_derivatives(decoder, points)
     structure = Structure.from_decoder(decoder, points, threshold=threshold)
     shape = tuple(points.shape)
-    found = outcome(lambda: _decoder(subject, points, structure, (premises.explained(None),)), shape)
+    found = outcome(lambda: _decoder(subject, points, structure, (fits.explained(None),)), shape)
     return replace(found, assumed=(EXPLAINED,))
 
 
@@ -152,17 +154,9 @@ def _world(world: World) -> Read:
 def _fitted(model: Estimator, threshold: float | None) -> Read:
     check_is_fitted(model)
     structure = model.structure_of(model.best_, threshold=threshold)
+    evidence = (fits.explained_by(model), fits.as_good_as_dense(model), fits.found_twice(model))
     points = model.points_of(model.best_)
-    error = model.terms_.get("reconstruction")  # a model of noise or of directions has none
-    if error is None:
-        explained = premises.explained(None, unknown=f"{type(model).__name__} has no reconstruction error")
-    elif not model.standardise or getattr(model, "normalise", False):  # its error is that of each batch's units
-        found = getattr(model, "explained_", None)
-        unknown = "the variance that was explained was not kept with this model"
-        explained = premises.explained(None if found is None else found[model.best_], unknown=unknown)
-    else:
-        explained = premises.explained(1 - float(error[model.best_]) / model.n_features_in_)
-    return _decoder(model.decoder_, points, structure, (explained, premises.found_twice(model)))
+    return _decoder(model.decoder_, points, structure, evidence, resolution=fits.resolution(model))
 
 
 def _decoder(
@@ -249,7 +243,7 @@ def _gap_at_points(
         return generic, None, Hypothesis(name, "fails", evidence)
     some = J[:POINTS]
     gaps = [point_gap(point, tolerance=precision) for point in some]
-    tied = consistent_gap(some, tolerance=coarse) if coarse > precision else None
+    tied = _tied(some, coarse) if coarse > precision else None
     if None not in gaps and (coarse <= precision or tied is not None):
         lowest = min((gap for gap in (*gaps, tied, generic) if gap is not None), key=lambda gap: gap.value)
         same = ", as the support alone says" if generic is not None and lowest.value == generic.value else ""
@@ -263,6 +257,12 @@ def _gap_at_points(
     known = min((g for g in map(_not_positive, (generic, pair)) if g is not None), key=lambda g: g.value, default=None)
     reason = "too many exchanges to enumerate, and no lower bound on what they cost is positive"
     return known, 0, Hypothesis(name, "unknown", reason)
+
+
+def _tied(J: np.ndarray, coarse: float) -> Gap | None:
+    """The smallest gap over tolerances up to ``coarse``: a larger one also hides entries of a direction."""
+    gaps = [consistent_gap(J, tolerance=coarse / 2**k) for k in range(TOLERANCES)]
+    return None if None in gaps else min((gap for gap in gaps if gap is not None), key=lambda gap: gap.value)
 
 
 def _not_positive(gap: Gap | None) -> Gap | None:

@@ -6,20 +6,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from noumena.ambiguity import align
-from noumena.estimators import Estimator
 from noumena.guarantees.certificate import ZEROS
 from noumena.guarantees.collisions import invertible_at
-from noumena.guarantees.subjects import EXPLAINED, IN_USE, INDEPENDENT, INVERTIBLE
+from noumena.guarantees.subjects import IN_USE, INDEPENDENT, INVERTIBLE
 from noumena.guarantees.theorem import Hypothesis
 from noumena.guarantees.witness import MOST_DEPENDENCE, most_dependent
 from noumena.structure import Structure
 from noumena.worlds import World
 
-ENOUGH = 0.95
-"""A fitted model explains the data when its R² is at least this."""
-AGREEMENT = 0.9
-"""Share of variance that one seed's latents must explain of another's, matched one by one."""
 FEWEST = 100
 LEVEL = 0.01
 """How seldom independent latents may be called dependent."""
@@ -76,27 +70,6 @@ def independent_points(points: Tensor) -> Hypothesis:
     if chance > LEVEL:
         return Hypothesis(INDEPENDENT, "unknown", f"{sentence}, which chance alone may make of so few")
     return Hypothesis(INDEPENDENT, "fails", sentence)
-
-
-def explained(r2: float | None, *, unknown: str = "no reconstruction error is known for a bare decoder") -> Hypothesis:
-    """Whether a fitted model reconstructs its data; where nobody knows, why."""
-    if r2 is None:
-        return Hypothesis(EXPLAINED, "unknown", unknown)
-    answer = "supported" if r2 >= ENOUGH else "fails"
-    return Hypothesis(EXPLAINED, answer, f"held-out R² of the reconstruction {r2:.3f} (wanted {ENOUGH})")
-
-
-def found_twice(model: Estimator) -> Hypothesis:
-    """Whether the two best seeds of a fitted model found the same latents: else neither is known to be the sparsest
-    explanation."""
-    name = "the two best seeds agree"
-    if len(model.objectives_) < 2:
-        return Hypothesis(name, "unknown", "one seed was trained")
-    first, second = np.argsort(model.objectives_)[:2]
-    agreement = align(model.points_[first], model.points_[second], up_to="permutation+scaling").score
-    answer = "supported" if agreement >= AGREEMENT else "fails"
-    sentence = f"one explains {agreement:.3f} of the other's variance, up to order and scale (wanted {AGREEMENT})"
-    return Hypothesis(name, answer, sentence)
 
 
 def exact_zeros(largest: np.ndarray, S: Structure, tolerance: float, *, known: bool = False) -> Hypothesis:
