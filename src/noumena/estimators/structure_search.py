@@ -60,6 +60,8 @@ FLIPS, TURNS = 6, 4
 FEATURES, RIDGE = 96, 1e-3
 """Random features by which residuals are searched for what is missing, and their ridge."""
 STRENGTH_AT = 256
+ENOUGH = 0.2
+"""A refit that is worse than its twin by more than this share is worse, however few rows say so."""
 HELD_OUT = 4096
 """Held-out rows that refit and twin are compared on, at most."""
 
@@ -80,8 +82,9 @@ class Refit:
 
     @property
     def as_good(self) -> bool:
-        """Whether the refit explains held-out rows no worse than its twin, within two standard errors."""
-        return self.excess <= 2 * self.standard_error
+        """Whether the refit explains held-out rows no worse than its twin: within two standard errors, and within a
+        share that no number of rows excuses."""
+        return self.excess <= 2 * self.standard_error and self.error <= (1 + ENOUGH) * self.twin
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers."""

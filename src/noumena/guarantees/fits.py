@@ -29,8 +29,8 @@ AGREEMENT = 0.9
 POINTS = 128
 """Rows at which two seeds' Jacobians are compared."""
 UNRESOLVED = 0.05
-"""What one seed alone is taken to resolve of the ratio of a row's entries."""
-WIDTH = 2.0
+"""What no fit is taken to resolve of the ratio of a row's entries."""
+WIDTH = 2.5
 """Cancelling up to this many times the seeds' disagreement counts as cancelling."""
 
 
@@ -86,8 +86,8 @@ def _two_best(model: Estimator) -> tuple[int, int] | None:
 
 
 def resolution(model: Estimator) -> float:
-    """How far a row's entries can cancel and still be taken for cancelled: ``WIDTH`` times what the two best seeds
-    disagree on, in root mean square over rows of the data and observations."""
+    """Up to what share of their size a row's entries count as cancelled: ``WIDTH`` times what the two best seeds
+    disagree on, in root mean square over points and observations of several latents."""
     pair = _two_best(model)
     if pair is None:
         return UNRESOLVED
@@ -96,8 +96,9 @@ def resolution(model: Estimator) -> float:
     units = [_row_units(model, k) for k in pair]
     other = units[1][:, :, torch.as_tensor(order)]
     sign = torch.sign((units[0] * other).sum(dim=(0, 1)))  # of each latent, which differs between seeds
-    apart = (units[0] - other * sign).square().sum(dim=2).mean().sqrt()
-    return WIDTH * float(apart)
+    mixed = (units[0] != 0).any(dim=0).sum(dim=1) > 1  # a row with one latent has nothing to cancel
+    apart = (units[0] - other * sign)[:, mixed].square().sum(dim=2)
+    return max(UNRESOLVED, WIDTH * float(apart.mean().sqrt())) if len(apart.flatten()) else UNRESOLVED
 
 
 def _row_units(model: Estimator, k: int) -> Float[Tensor, "point observed latent"]:
