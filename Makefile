@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO_OUT ?= demo-report
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all test-versions bench docs clean
+.PHONY: demo test test-all test-machines test-versions bench docs clean
 
 $(VENV)/.user: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -37,6 +37,11 @@ test-all: $(VENV)/.dev
 # the oldest and the newest packages that pyproject.toml allows; torch brings gigabytes
 test-versions: $(VENV)/.dev
 	$(BIN)/python benchmarks/versions.py
+
+# the numeric tests and the decisions under several instruction sets and thread counts; MACHINES="Nehalem-default-1 …"
+# or MACHINES=all chooses, MACHINES_OPTIONS="--decisions", "--resume" or "--rooms metrics,audits"
+test-machines: $(VENV)/.dev
+	$(BIN)/python benchmarks/machines.py $(MACHINES) $(MACHINES_OPTIONS)
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/many_seeds.py
