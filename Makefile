@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO_OUT ?= demo-report
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all test-versions adversary bench docs clean
+.PHONY: demo test test-all test-machines test-versions adversary bench docs clean
 
 $(VENV)/.user: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -43,6 +43,11 @@ adversary: $(VENV)/.dev
 	$(BIN)/python benchmarks/adversary.py --families pinned exact --start 1000000 --count 1000 --workers 2
 	$(BIN)/python benchmarks/adversary.py --families laws --start 1000000 --count 200 --workers 2
 	$(BIN)/python benchmarks/adversary.py --families "pinned fits" fits --start 1000000 --count 40 --workers 2 --seconds 7200
+
+# the numeric tests and the decisions under several instruction sets and thread counts; MACHINES="Nehalem-default-1 …"
+# or MACHINES=all chooses, MACHINES_OPTIONS="--decisions", "--resume" or "--rooms metrics,audits"
+test-machines: $(VENV)/.dev
+	$(BIN)/python benchmarks/machines.py $(MACHINES) $(MACHINES_OPTIONS)
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/many_seeds.py

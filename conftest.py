@@ -1,4 +1,5 @@
-"""Shapes and types are checked at run time under pytest; one thread, as small tensors want it."""
+"""Shapes and types are checked at run time under pytest; one thread, as small tensors want it, or as many as
+``NOUMENA_TEST_THREADS`` says."""
 
 import os
 
@@ -13,7 +14,7 @@ typechecked = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int is wel
 
 install_import_hook("noumena", f"{__name__}.typechecked")
 
-torch.set_num_threads(1)
+torch.set_num_threads(int(os.environ.get("NOUMENA_TEST_THREADS", "1")))
 
 
 @pytest.fixture(autouse=True)

@@ -223,6 +223,8 @@ def test_ctrl_c_saves_the_best_so_far_and_says_how_to_go_on(table, tmp_path):
     assert all(line.startswith(("noumena: ", "The best models")) for line in said.strip().splitlines())
     assert "Traceback" not in said
     assert nm.load(out).interrupted_
+    assert "The fit was interrupted at step" in (out / "report.html").read_text()
+    assert json.loads((out / "certificate.json").read_text())["training"]["interrupted"]
     assert (out / "checkpoint.safetensors").exists()
 
 

@@ -339,3 +339,11 @@ def test_a_true_latent_that_never_varies_counts_zero_and_it_is_printed(held_out)
     assert plain.constant == ()
     assert str(plain).endswith("; forgives permutation+scaling")
     assert mcc(z, np.ones((60, 2)), held_out=held_out).constant == ()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_of_equal_latents_the_first_is_matched_whatever_rounding_says(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(2, 7))
+    z = rng.normal(size=(int(rng.integers(50, 700)), d))
+    assert mcc(z, np.c_[z, -z, z], shuffles=0).permutation.tolist() == list(range(d))

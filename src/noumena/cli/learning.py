@@ -278,10 +278,11 @@ def _certified(model: Estimator, out: Path) -> tuple[tuple[Any, ...], str, str]:
     """The chapter of a model with its certificate, which is written down, and the certificate as JSON and in words."""
     from noumena.guarantees import certify
     from noumena.report.chapters import model_chapter
+    from noumena.report.seeds import seeds_facts, seeds_told
 
     certificate = certify(model)
-    text = write_json(certificate.to_dict(), out / "certificate.json")
-    return (model_chapter(model, certificate),), text, str(certificate)
+    text = write_json(certificate.to_dict() | {"training": seeds_facts(model)}, out / "certificate.json")
+    return (model_chapter(model, certificate),), text, f"{seeds_told(model)}\n\n{certificate}"
 
 
 def _seen(model: Estimator, out: Path, shape: Shape) -> tuple[tuple[Any, ...], str, str]:
@@ -290,13 +291,15 @@ def _seen(model: Estimator, out: Path, shape: Shape) -> tuple[tuple[Any, ...], s
     from noumena.estimators import EncDiff
     from noumena.report.albums import album, album_chapter, save_album
     from noumena.report.chapters import UNCERTIFIED, training_chapter
+    from noumena.report.seeds import seeds_facts, seeds_told
 
     found = album(model, shape)
     files = save_album(found, out)
     facts = {**found.to_dict(), "pictures": [file.name for file in files], "certificate": None}
+    facts["training"] = seeds_facts(model)
     lines = [f"  {name}: {100 * moved:.1f} %" for name, moved in facts["moves"].items()]
     if isinstance(model, EncDiff):
-        chapters, trusted = (training_chapter(model),), UNCERTIFIED
+        chapters, trusted = (training_chapter(model),), f"{seeds_told(model)}\n\n{UNCERTIFIED}"
     else:
         chapters, text, trusted = _certified(model, out)
         facts["certificate"] = {k: v for k, v in json.loads(text).items() if k not in ("observed", "support")}

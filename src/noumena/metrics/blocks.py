@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from noumena import checks
 from noumena.ambiguity import Ambiguity
 from noumena.metrics import factors
-from noumena.metrics.correlation import affordable
+from noumena.metrics.correlation import TIED, affordable
 from noumena.metrics.record import Claim, Record, surrounded
 from noumena.metrics.regression import CHANCE_DRAWS, REGRESSORS, explained, split, work
 
@@ -172,7 +172,7 @@ def _judged(
         return (float(ranked[:, -1].mean()), leakage), matrix.argmax(axis=1)
     from scipy.optimize import linear_sum_assignment
 
-    learned, true = linear_sum_assignment(matrix, maximize=True)
+    learned, true = linear_sum_assignment(matrix.round(TIED), maximize=True)
     partner, others = np.full(len(matrix), -1), matrix.copy()
     partner[learned], others[learned, true] = true, -np.inf
     best = others.max(axis=0)

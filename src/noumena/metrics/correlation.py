@@ -33,6 +33,9 @@ MOST_PRODUCTS = 2 * 10**10
 """Multiplications that shuffled rows may cost: large tables, whose many latents average themselves, take fewer."""
 PIECE, COLUMNS = 2000, 50
 """Rows and columns of a large table that are worked on at a time."""
+TIED = 12
+"""Decimals in which correlations differ that are told apart by the matching: of equal latents the first is taken, not
+the one that rounding favours on this machine."""
 
 Half = tuple[np.ndarray, np.ndarray]
 
@@ -143,7 +146,7 @@ def _matched(correlations: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np
     """Correlations with the signs of the first half (of the only one: absolute), those matched there, and partners."""
     chosen, judged = correlations[0], correlations[-1]
     matrix = (np.sign(chosen) * judged).clip(-1, 1)
-    rows, columns = linear_sum_assignment(np.abs(chosen), maximize=True)
+    rows, columns = linear_sum_assignment(np.abs(chosen).round(TIED), maximize=True)
     per_latent, permutation = np.zeros(len(matrix)), np.full(len(matrix), -1)
     per_latent[rows], permutation[rows] = matrix[rows, columns], columns
     return matrix, per_latent, permutation

@@ -326,18 +326,27 @@ def line_fit(
     judge: Int[np.ndarray, " judged"],
 ) -> Float[np.ndarray, "factor latent"]:
     """R² on the rows ``judge`` of the line from each latent to each target, both standardised on the rows ``fit``;
-    below 0 counts 0. In the same rows it is the squared correlation.
+    below 0 counts 0. In the same rows it is the squared correlation. Equal latents have equal numbers to the last
+    digit, whatever stands beside them.
 
     >>> latents, rows = np.array([[-1.0, -1], [-1, 1], [1, -1], [1, 1]]), np.arange(4)
     >>> line_fit(latents, latents @ [[0.8], [0.6]], rows, rows).round(2).tolist()
     [[0.64, 0.36]]
     """
-    slope = targets[fit].T @ latents[fit] / len(fit)
+    slope = _products(targets[fit], latents[fit]) / len(fit)
     x, y = latents[judge], targets[judge]
-    left = (y**2).mean(axis=0)[:, None] - 2 * slope * (y.T @ x) / len(judge) + slope**2 * (x**2).mean(axis=0)
+    left = (y**2).mean(axis=0)[:, None] - 2 * slope * _products(y, x) / len(judge) + slope**2 * (x**2).mean(axis=0)
     varies = np.ptp(y, axis=0) > 0
     spread = np.where(varies, y.var(axis=0), np.inf)[:, None]
     return np.where(varies[:, None], 1 - left / spread, 0).clip(0, 1)
+
+
+def _products(
+    targets: Float[np.ndarray, "batch factor"], latents: Float[np.ndarray, "batch latent"]
+) -> Float[np.ndarray, "factor latent"]:
+    """``targetsᵀ latents``, one latent at a time: in one product of matrices a column's rounding hangs on its place."""
+    columns = np.ascontiguousarray(latents.T)
+    return np.stack([targets.T @ column for column in columns], axis=1)
 
 
 def _constant_accuracy(target: np.ndarray, truth: np.ndarray) -> float:

@@ -24,6 +24,7 @@ import numpy as np
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity, kernel_map
 from noumena.metrics import factors
+from noumena.metrics.correlation import TIED
 from noumena.metrics.record import Claim, Record, surrounded
 
 HELD_OUT = 0.2
@@ -135,7 +136,7 @@ def _judged(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The learned slot of every true slot, and every true slot's score."""
     from scipy.optimize import linear_sum_assignment
 
-    learned, true = linear_sum_assignment(-matrix)
+    learned, true = linear_sum_assignment(-matrix.round(TIED))
     matching, per_slot = np.full(matrix.shape[1], -1), np.zeros(matrix.shape[1])
     for i, j in zip(learned, true, strict=True):
         matching[j] = i

@@ -11,6 +11,7 @@ from noumena.report import plots
 from noumena.report.certificates import certificate_figures, certificate_tables, structure_figure, verdict_of
 from noumena.report.explorer import explorer
 from noumena.report.page import Chapter, Figure, Table
+from noumena.report.seeds import ending, ran, seeds_told
 
 MOST_DRAWN = 500
 """Observations of a learned structure that is drawn entry by entry."""
@@ -29,7 +30,7 @@ def model_chapter(model: Estimator, certificate: Certificate) -> Chapter:
     together = _together(model)
     return Chapter(
         title=_title(model),
-        lead=_lead(model),
+        lead=seeds_told(model),
         verdict=verdict_of(certificate),
         figures=(*drawn, *certificate_figures(certificate), *training_figures(model, together)),
         tables=(*certificate_tables(certificate), *training_tables(model, together)),
@@ -40,7 +41,7 @@ def model_chapter(model: Estimator, certificate: Certificate) -> Chapter:
 
 def training_chapter(model: Estimator) -> Chapter:
     """One fitted model without a certificate: its training over seeds alone."""
-    lead = f"{_lead(model)} {UNCERTIFIED}"
+    lead = f"{seeds_told(model)} {UNCERTIFIED}"
     together = _together(model)
     return Chapter(
         _title(model), lead, figures=training_figures(model, together), tables=training_tables(model, together)
@@ -52,15 +53,10 @@ def _title(model: Estimator) -> str:
     return f"{type(model).__name__} with {model.points_.shape[-1]} latents on {observed}"
 
 
-def _lead(model: Estimator) -> str:
-    if len(model.seeds_) == 1:
-        return "One seed was trained."
-    return f"{len(model.seeds_)} seeds trained as one program; the one with the lowest held-out objective is shown."
-
-
 def _together(model: Estimator) -> Agreement | None:
-    """Whether several seeds find the same latents; nothing of one."""
-    return agreement(model.points_) if len(model.seeds_) > 1 else None
+    """Whether the seeds that did not diverge find the same latents; nothing of fewer than two."""
+    compared = ran(model)
+    return agreement(model.points_[compared]) if len(compared) > 1 else None
 
 
 def training_figures(model: Estimator, together: Agreement | None) -> tuple[Figure, ...]:
@@ -71,7 +67,7 @@ def training_figures(model: Estimator, together: Agreement | None) -> tuple[Figu
     agreed = Figure(
         plots.correlation_matrix(together.matrix, rows=labels, columns=labels),
         f"Do the seeds find the same latents? MCC of every pair of models, {together.score:.3f} on average. "
-        "Agreement is consistency, not correctness.",
+        f"Agreement is consistency, not correctness.{' Seeds that diverged are left out.' * any(model.diverged_)}",
     )
     return curves_figure(model), agreed
 
@@ -86,7 +82,8 @@ def training_tables(model: Estimator, together: Agreement | None) -> tuple[Table
 
 
 def _seeds(model: Estimator) -> list[str]:
-    return [f"seed {s}" for s in model.seeds_]
+    """Names of the seeds that are compared."""
+    return [f"seed {model.seeds_[k]}" for k in ran(model)]
 
 
 def curves_figure(model: Estimator) -> Figure:
@@ -97,10 +94,12 @@ def curves_figure(model: Estimator) -> Figure:
 
 
 def seeds_table(model: Estimator) -> Table:
-    """Final held-out terms of every seed."""
+    """How the training of every seed ended, and its final held-out terms."""
     names = tuple(model.terms_)
     rows = tuple(
-        (str(seed), float(model.objectives_[k]), *(float(model.terms_[n][k]) for n in names))
+        (str(seed), ending(model, k), float(model.objectives_[k]), *(float(model.terms_[n][k]) for n in names))
         for k, seed in enumerate(model.seeds_)
     )
-    return Table("Seeds", ("seed", "objective", *names), rows, strong=frozenset({model.best_}))
+    header = ("seed", "training ended", "objective", *names)
+    note = "Of a seed that diverged: objective and terms of the weights kept from before." * any(model.diverged_)
+    return Table("Seeds", header, rows, note=note, strong=frozenset({model.best_}))

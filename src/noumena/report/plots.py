@@ -156,7 +156,7 @@ def curves(
     y_label: str = "",
     x_label: str = "step",
 ) -> str:
-    """One line per model through ``values`` (time, model) at ``steps`` (time,); the best one is bold.
+    """One line per model through ``values`` (time, model) at ``steps`` (time,); the one used, ``best``, is bold.
 
     The vertical axis is logarithmic when every value is positive and they span more than 1.5 decades. What is
     not finite leaves a gap. At most 500 evenly spaced steps are drawn.
@@ -190,7 +190,7 @@ def _curve_area(steps: np.ndarray, values: np.ndarray, best: int, names: tuple[s
     y = svg.around(seen, height - 48, 54, log=log)
     order = [k for k in range(values.shape[1]) if k != best] + [best]
     lines = [_curve(x(steps), y(values[:, k]), bold=k == best) for k in order]
-    words = text(400, 42, f"bold: best of {len(order)}", text_anchor="end", size=12) if len(order) > 1 else ""
+    words = text(400, 42, f"bold: used, of {len(order)}", text_anchor="end", size=12) if len(order) > 1 else ""
     vertical = svg.shorten(names[0], 40) + (" (log)" if log else "")
     labels = text(12, 42, vertical, size=12) + text(233, height - 8, names[1], size=12, text_anchor="middle")
     return _axes(x, y) + "".join(lines) + words + labels

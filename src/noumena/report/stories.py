@@ -10,6 +10,7 @@ from noumena.report.certificates import certificate_figures, certificate_tables,
 from noumena.report.chapters import curves_figure
 from noumena.report.explorer import explorer
 from noumena.report.page import Chapter, Figure, Page, Table
+from noumena.report.seeds import seeds_told
 
 LEAD = (
     "Two worlds with five hidden variables. In both, the same estimator is trained from eight seeds to explain the "
@@ -61,7 +62,7 @@ def story_chapter(story: Story) -> Chapter:
     """One world: truth and learned structure side by side, scores beside baselines, the certificate in words."""
     return Chapter(
         title=f"World {story.setting.name}: {story.setting.title}",
-        lead=LEADS[story.setting.name],
+        lead=f"{LEADS[story.setting.name]} With the bias: {seeds_told(story.biased)}",
         verdict=verdict_of(story.certificate),
         explorer=explorer(story.certificate),
         figures=(
