@@ -219,7 +219,8 @@ class Estimator(Transformer):
         self.objectives_ = fitted.objectives
         self.terms_ = fitted.terms
         self.stopped_at_, self.diverged_, self.interrupted_ = fitted.stopped_at, fitted.diverged, fitted.interrupted
-        self.best_ = int(np.argmin(np.where(fitted.diverged, np.inf, fitted.objectives)))
+        usable = ~fitted.diverged & np.isfinite(fitted.objectives)
+        self.best_ = int(np.argmin(np.where(usable, fitted.objectives, np.inf)))
 
     def transform(self, X: Any) -> Any:
         """Latents ``ẑ`` of the best model; a torch tensor in gives one out, on its device and in its precision."""
