@@ -1,0 +1,92 @@
+"""Fits: certified by their exactly sparse refit, and only with a twin that is no better and a second seed."""
+
+from copy import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import noumena as nm
+from noumena.guarantees.fits import AGREE, AS_GOOD, UNRESOLVED, resolution
+
+BIAS = 0.05 * nm.DependencySparsity()
+SUPPORT = np.array([[1, 0]] * 3 + [[1, 1]] * 2 + [[0, 1]] * 3, dtype=bool)
+
+
+def answers(certificate):
+    return {h.name: h.answer for h in certificate.hypotheses}
+
+
+def fit_of(x, n_models=2, **settings):
+    plan = nm.Training(steps=400, batch_size=128, **settings)
+    return nm.VAE(2, penalty=BIAS, n_models=n_models, training=plan, random_state=0).fit(x)
+
+
+@pytest.fixture(scope="module")
+def right():
+    sample = nm.worlds.structured(nm.Structure(SUPPORT), law="unit gaussian", seed=1).sample(1500)
+    return sample, fit_of(sample.x)
+
+
+def test_a_right_fit_is_identified_and_its_latents_are_the_true_ones(right):
+    sample, model = right
+    certificate = nm.certify(model)
+    assert certificate.answer == "identified", str(certificate)
+    assert answers(certificate)[AS_GOOD] == "supported"
+    assert len(certificate.structure) == SUPPORT.sum()
+    assert nm.metrics.mcc(sample.z, model.transform(sample.x)).score > 0.99
+
+
+def test_one_seed_certifies_nothing(right):
+    _, model = right
+    alone = copy(model)
+    alone.models_, alone.points_, alone.seeds_ = model.models_[:1], model.points_[:1], model.seeds_[:1]
+    alone.objectives_, alone.diverged_, alone.best_ = model.objectives_[:1], model.diverged_[:1], 0
+    alone.terms_ = {name: values[:1] for name, values in model.terms_.items()}
+    certificate = nm.certify(alone)
+    assert answers(certificate)[AGREE] == "unknown"
+    assert certificate.answer == "open"
+
+
+def test_a_refit_that_is_worse_than_its_twin_certifies_nothing(right):
+    _, model = right
+    worse = copy(model)
+    worse.refit_ = replace(model.refit_, error=2.0, twin=1.0, excess=1.0, standard_error=0.1)
+    assert answers(nm.certify(worse))[AS_GOOD] == "fails"
+    assert nm.certify(worse).answer == "open"
+    few = replace(model.refit_, error=2.0, twin=1.0, excess=1.0, standard_error=9.0)
+    assert not few.as_good, "too few rows to tell are no evidence"
+
+
+def test_the_plain_fit_is_open_for_its_zeros_are_none(right):
+    sample, _ = right
+    certificate = nm.certify(fit_of(sample.x, refit=False))
+    assert answers(certificate)[AS_GOOD] == "unknown"
+    assert certificate.answer == "open"
+
+
+def test_a_mixture_measured_twice_is_not_identified():
+    """``(a, b)``, ``(H, b)`` and ``(a, H)`` with ``H = a + 1.2b`` are equally sparse."""
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(size=(2, 2000))
+    H = a + 1.2 * b
+    columns = [H, H + 0.2 * np.tanh(H), b, b + 0.3 * np.tanh(b), a, a + 0.2 * np.sin(a)]
+    certificate = nm.certify(fit_of(np.stack(columns, axis=1)))
+    assert certificate.answer != "identified", str(certificate)
+    assert certificate.gap <= 0
+
+
+def test_noise_is_not_certified():
+    x = np.random.default_rng(0).normal(size=(1000, 8))
+    assert nm.certify(fit_of(x)).answer == "open"
+
+
+def test_what_seeds_disagree_on_is_not_resolved(right):
+    _, model = right
+    found = resolution(model)
+    assert UNRESOLVED <= found < 0.5
+    apart = copy(model)
+    rng = np.random.default_rng(0)
+    apart.points_ = model.points_.copy()
+    apart.points_[1 - model.best_] += 0.5 * rng.normal(size=apart.points_[0].shape)
+    assert resolution(apart) > found
