@@ -53,7 +53,7 @@ def answer(certificate: Certificate, latents: LatentSet) -> Answer:
     if not latents:
         return Answer(latents, "empty", none, "no latent is asked for", None, latents, paper)
     unproved = [t for t in latents if not certificate.block_of(t) <= latents.indices]
-    if not unproved and not certificate.broken_premises:
+    if not unproved and not certificate.unproved_premises:
         reason = "no equivalent model with no more dependencies mixes anything else into them"
         return Answer(latents, "block-identified", none, reason, None, closed, paper)
     carried = [(r, c) for t in unproved for r, c in certificate.carried_with(t).items() if r not in latents.indices]

@@ -1,16 +1,19 @@
 """A certificate: hypotheses with evidence, and a conclusion that is an ambiguity per latent.
 
 The theorem behind it (Occam): where the gap is positive at almost every point, every model that gives the same
-observations with no more dependencies has the same latents, up to order and element-wise maps. With a gap of exactly 0,
-latents of different blocks still never mix. The verdict on an ordered pair ``(t, r)`` answers: can an equivalent
+observations with no more dependencies has the same latents, up to order and element-wise maps, if decoders and their
+inverses are continuous and slices of the latents are connected; where slices are not, within each connected part. With
+a gap of exactly 0, latents of different blocks still never mix. Nothing is proved while a hypothesis fails, or is
+unknown and not among those that no data can show. The verdict on an ordered pair ``(t, r)`` answers: can an equivalent
 model that is no denser have a latent that stands for ``t`` and also carries ``r``?
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from noumena import checks, queries
@@ -28,6 +31,12 @@ if TYPE_CHECKING:
 
 POSITIVE_GAP = "the Occam gap is positive"
 CLEAR = "the structure is read off clearly"
+CONNECTED = "slices of the latents are connected"
+ZEROS = "zeros are exact"
+NO_DENSER = "the other model is no denser"
+WITHIN_PARTS = "element-wise within each connected part"
+MOST_TRIES = 12
+"""Competitors of a latent that are built and verified on a model before the search for one is given up."""
 SHOWN = 20
 """Latents printed one by one; of more, only those that are not identified, up to this many."""
 
@@ -65,6 +74,8 @@ class Certificate:
     not_searched: tuple[str, ...] = ()
     """Competitors that the size of the subject leaves untried; without them a pair may be open that is not identified.
     """
+    assumed: tuple[str, ...] = (NO_DENSER,)
+    """Hypotheses that no data can show for such a subject: they may be unknown."""
 
     # ---- conclusions -------------------------------------------------------------------------------------
 
@@ -83,7 +94,18 @@ class Certificate:
         """Hypotheses other than the gap's that fail; with one of them nothing is proved."""
         return tuple(h.name for h in self.hypotheses if h.answer == "fails" and h.name != POSITIVE_GAP)
 
-    def verdict(self, t: str | int, r: str | int | None = None) -> Verdict:
+    @property
+    def unproved_premises(self) -> tuple[str, ...]:
+        """Hypotheses other than the gap's that fail, or that are unknown where data could show them."""
+        doubtful = (h.name for h in self.hypotheses if h.answer == "unknown" and h.name not in self.assumed)
+        return (*self.broken_premises, *doubtful)
+
+    @property
+    def within_parts(self) -> bool:
+        """Whether all that is missing are connected slices: latents are then pinned down within each part."""
+        return self.separates and self.unproved_premises == (CONNECTED,)
+
+    def verdict(self, t: Any, r: Any = None) -> Verdict:
         """The answer for the pair (t, r), or for latent ``t`` against all others."""
         t = self.structure.index(t)
         if r is None:
@@ -96,19 +118,43 @@ class Certificate:
         rival = self.competitor(t, r)
         if rival is not None:
             return Verdict("not identified", f"a competitor exists, {rival.sentence}", rival)
-        return Verdict("open", self.why_open)
+        return Verdict("open", self._why_open_of(t))
 
-    def competitor(self, t: str | int, r: str | int) -> Competitor | None:
-        """The simplest competitor in which the latent that stands for ``t`` carries ``r``; ``None`` if none is
-        known."""
+    def competitor(self, t: Any, r: Any) -> Competitor | None:
+        """The simplest competitor in which the latent that stands for ``t`` carries ``r``, verified where there is a
+        model; ``None`` if none is known."""
         t, r = self.structure.index(t), self.structure.index(r)
         return self.carried_with(t).get(r)
 
     def carried_with(self, t: int) -> dict[int, Competitor]:
         """Every latent that a known competitor mixes into ``t``, with the simplest competitor that does; found once."""
         if t not in self._carried:
-            self._carried[t] = dict(self.rivals.simplest(t))
+            self._carried[t] = dict(self._confirmed(t))
         return self._carried[t]
+
+    def _confirmed(self, t: int) -> Iterator[tuple[int, Competitor]]:
+        """Every latent mixed into ``t``, with the first competitor whose witness verifies; none where entries that
+        count as zeros are not, for then no dependencies are counted that a theorem speaks of."""
+        if self.model is None:
+            yield from self.rivals.simplest(t)
+        elif ZEROS not in self.broken_premises:
+            met: set[int] = set()
+            for competitor in islice(self.rivals.unmet(t, met), MOST_TRIES):
+                self._suggested.add(t)
+                further = [r for r in self._mixed(competitor) if r not in met]
+                met.update(further)
+                yield from ((r, competitor) for r in further)
+                if len(met) == self.structure.n_latents - 1:
+                    return
+
+    def _mixed(self, competitor: Competitor) -> tuple[int, ...]:
+        """The latents that the witness of a competitor is verified to carry."""
+        from noumena.guarantees.witness import mixed
+
+        if competitor not in self._verified:
+            assert self.model is not None
+            self._verified[competitor] = mixed(competitor, self.model)
+        return self._verified[competitor]
 
     @property
     def competitors(self) -> tuple[Competitor, ...]:
@@ -125,7 +171,7 @@ class Certificate:
         )
         return answer(self, asked)
 
-    def witness(self, t: str | int, r: str | int) -> Witness:
+    def witness(self, t: Any, r: Any) -> Witness:
         """An explicit equivalent model in which the latent that stands for ``t`` carries ``r``."""
         rival = self.competitor(t, r)
         names = f"{self.structure.latent[self.structure.index(t)]} and {self.structure.latent[self.structure.index(r)]}"
@@ -162,7 +208,7 @@ class Certificate:
         """Up to what latent ``t`` is pinned down: element-wise, or together with its block; any map of one latent where
         nothing is proved."""
         block = tuple(sorted(self.block_of(self.structure.index(t))))
-        if self.structure.n_latents == 1 and self.broken_premises:
+        if self.structure.n_latents == 1 and self.unproved_premises:
             return Ambiguity("any")
         return Ambiguity("element-wise") if len(block) == 1 else Ambiguity("block-wise", (block,))
 
@@ -170,6 +216,8 @@ class Certificate:
         """The ambiguity of latent ``t`` in the structure's own names."""
         t = self.structure.index(t)
         block = sorted(self.block_of(t))
+        if self.within_parts:
+            return WITHIN_PARTS
         if len(block) == 1:
             return self.ambiguity(t).group
         return f"block-wise {{{listed([self.structure.latent[r] for r in block])}}}"
@@ -197,14 +245,14 @@ class Certificate:
         gap = f"{self.gap}" if self.gap is not None else f"at least {self.bound}" if self.separates else "not shown"
         if len(sure) == d_z:
             model = "these latents" if self.subject == "decoder" else "the true latents"
-            unsure = any(h.name == CLEAR and h.answer == "unknown" for h in self.hypotheses)
-            provided = f", provided that {CLEAR}" if unsure else ""
             return (
-                f"Identified up to order and element-wise maps (Occam gap {gap}){provided}: any model that explains "
+                f"Identified up to order and element-wise maps (Occam gap {gap}): any model that explains "
                 f"the data with no more than {len(self.structure)} dependencies has {model}."
             )
         named = listed([self.structure.latent[t] for t in sure], SHOWN) or "none"
-        why = f"fails: {', '.join(self.broken_premises)}" if self.broken_premises else f"Occam gap {gap}"
+        why = self._unproved_in_words or f"Occam gap {gap}"
+        if self.within_parts:
+            return f"{self.answer.capitalize()} ({why}): latents are pinned down {WITHIN_PARTS} only (Occam gap {gap})."
         return f"{self.answer.capitalize()} ({why}): of {d_z} latents, pinned down: {named}."
 
     def __str__(self) -> str:
@@ -274,9 +322,9 @@ class Certificate:
     @cached_property
     def _proved_blocks(self) -> Blocks:
         d_z = self.structure.n_latents
-        if not self.broken_premises and self.separates:
+        if not self.unproved_premises and self.separates:
             return tuple((t,) for t in range(d_z))
-        if not self.broken_premises and self.gap == 0:
+        if not self.unproved_premises and self.gap == 0:
             assert self.occam is not None
             return self.occam.blocks(d_z)
         return (tuple(range(d_z)),)
@@ -290,15 +338,39 @@ class Certificate:
         return {}
 
     @cached_property
+    def _verified(self) -> dict[Competitor, tuple[int, ...]]:
+        return {}
+
+    @cached_property
+    def _suggested(self) -> set[int]:
+        """Latents with a competitor by their structure, whether it verifies or not."""
+        return set()
+
+    @cached_property
     def _answers(self) -> tuple[str, ...]:
         return tuple(self._overall(t).answer for t in range(self.structure.n_latents))
 
     @property
     def why_open(self) -> str:
         """Why a pair without a competitor is not identified either."""
-        if self.broken_premises:
-            return f"nothing is proved while this fails: {', '.join(self.broken_premises)}"
+        if self.within_parts:
+            return f"latents are pinned down {WITHIN_PARTS} only, {self._unproved_in_words}"
+        if self.unproved_premises:
+            return f"nothing is proved while this {self._unproved_in_words}"
         return "the Occam gap does not separate them and no competitor is known"
+
+    def _why_open_of(self, t: int) -> str:
+        """Why latent ``t`` is open, and that a competitor was suggested where none could be verified."""
+        if t in self._suggested:
+            return f"{self.why_open}; a competitor is suggested by the structure, but none could be verified"
+        return self.why_open
+
+    @property
+    def _unproved_in_words(self) -> str:
+        """What fails and what is unknown, by name."""
+        unknown = [name for name in self.unproved_premises if name not in self.broken_premises]
+        said = (("fails", self.broken_premises), ("is unknown", unknown))
+        return "; ".join(f"{what}: {', '.join(names)}" for what, names in said if names)
 
     @property
     def _why_apart(self) -> str:
@@ -309,15 +381,15 @@ class Certificate:
     def _overall(self, t: int) -> Verdict:
         if self.structure.n_latents == 1:
             alone = Verdict("identified", "it is the only latent")
-            return Verdict("open", self.why_open) if self.broken_premises else alone
+            return Verdict("open", self.why_open) if self.unproved_premises else alone
         block = self.block_of(t)
         if len(block) == 1:
             return Verdict("identified", self._why_apart)
-        found = self._carried[t].items() if t in self._carried else self.rivals.simplest(t)
+        found = self._carried[t].items() if t in self._carried else self._confirmed(t)
         rival = next((c for r, c in found if r in block), None)
         if rival is not None:
             return Verdict("not identified", f"a competitor exists, {rival.sentence}", rival)
-        return Verdict("open", self.why_open)
+        return Verdict("open", self._why_open_of(t))
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:

@@ -12,17 +12,16 @@ from torch import Tensor
 
 from noumena import seeds
 from noumena.derivatives import Map
-from noumena.derivatives.guests import Guest
 from noumena.guarantees.subjects import INVERTIBLE
 from noumena.guarantees.theorem import Hypothesis
 from noumena.strength import jacobians, within
 
 SINGULAR = 1e-8
 """A Jacobian with columns of one length has full rank when its singular values are this much of the largest."""
+SINGLY = 1e-8
+"""A decoder that resolves no more than this computes in single precision."""
 SINGLE = 1e3
 """How much larger the tolerances are for decoders that compute in single precision whatever they are given."""
-RARE = 0.02
-"""A share of points so small that what vanishes there may have been lost to rounding, as where a tanh is saturated."""
 COMPARED = 1024
 """Points whose observations are compared."""
 STARTS = 64
@@ -42,18 +41,18 @@ NUDGE = 1e-3
 """How far, in spreads, a point is moved to tell whether what vanishes there vanishes around it."""
 
 
-def nudged(some: Tensor, points: Tensor) -> Tensor:
+def nudged(some: Tensor, points: Tensor, *, by: float = NUDGE) -> Tensor:
     """Some of the points a little way off, within the range of all, so that nothing vanishes at them by accident."""
     noise = torch.randn(some.shape, generator=seeds.generator(0, "nudged points"), dtype=some.dtype)
-    moved = some + NUDGE * points.std(dim=0) * noise.to(some)
+    moved = some + by * points.std(dim=0) * noise.to(some)
     return torch.clamp(moved, points.amin(dim=0), points.amax(dim=0))
 
 
-def invertible_at(decoder: Map, points: Tensor) -> Hypothesis:
+def invertible_at(decoder: Map, points: Tensor, *, resolution: float = 1e-9) -> Hypothesis:
     """Whether a decoder can be undone, as far as points show it: ``fails`` with Jacobians that lack rank or with a
-    collision, ``unknown`` with very few such Jacobians, else ``supported``."""
+    collision, else ``supported``."""
     points = points[:COMPARED]
-    single = SINGLE if isinstance(decoder, Guest) and decoder.own not in (None, torch.float64) else 1.0
+    single = SINGLE if resolution > SINGLY else 1.0
     with torch.no_grad():
         x = decoder(points.clone())
     (n, d), vary = (x.shape[1], points.shape[1]), int((x.std(dim=0) > 0).sum())
@@ -69,7 +68,7 @@ def invertible_at(decoder: Map, points: Tensor) -> Hypothesis:
     lacking = int((margin <= single * SINGULAR).sum())
     if lacking:
         evidence = f"at {lacking} of {len(few)} sampled points, and around them, the Jacobian has rank below {d}"
-        return Hypothesis(INVERTIBLE, "fails" if lacking > RARE * len(few) else "unknown", evidence)
+        return Hypothesis(INVERTIBLE, "fails", evidence)
     apart = _collision(decoder, points, x, units, same=single * SAME)
     if apart is not None:
         evidence = f"two points that are {apart:.2f} spreads apart have the same observations"

@@ -80,7 +80,7 @@ class Rivals:
 
     def of(self, t: int) -> Iterator[Competitor]:
         """Competitors in which the latent that stands for ``t`` carries others, the simplest kind first."""
-        return self._of(t, frozenset())
+        return self.unmet(t, frozenset())
 
     def simplest(self, t: int) -> Iterator[tuple[int, Competitor]]:
         """Every latent that a competitor of ``t`` carries, with the first of ``of(t)`` that does; those that carry no
@@ -90,14 +90,14 @@ class Rivals:
         [(1, 'shear')]
         """
         met: set[int] = set()
-        for competitor in self._of(t, met):
+        for competitor in self.unmet(t, met):
             further = [r for r in competitor.carries if r not in met]
             met.update(further)
             yield from ((r, competitor) for r in further)
             if len(met) == self.structure.n_latents - 1:
                 return
 
-    def _of(self, t: int, met: Met) -> Iterator[Competitor]:
+    def unmet(self, t: int, met: Met) -> Iterator[Competitor]:
         """Competitors of ``t`` that carry a latent not ``met`` when their turn comes."""
         S = self.structure
         triangular = partial(_triangular, triangles=self._triangles)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -12,30 +12,39 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from noumena import checks, seeds
+from noumena import checks
 from noumena.derivatives import Map, columns, jacobian
 from noumena.derivatives.guests import received, require_rows, unwrapped
 from noumena.derivatives.jacobians import by_row
 from noumena.estimators import Estimator
 from noumena.guarantees import premises
 from noumena.guarantees.changes import substitution
-from noumena.guarantees.collisions import RARE, invertible_at, nudged
+from noumena.guarantees.collisions import invertible_at, nudged
 from noumena.guarantees.competitors import Competitor, substitutable, tried
+from noumena.guarantees.continuity import continuous_at
 from noumena.guarantees.decoders import outcome
 from noumena.guarantees.diversity import spanning, too_few
-from noumena.guarantees.subjects import generic_gap_of, no_denser
+from noumena.guarantees.precision import in_order, resolution_of, rounding
+from noumena.guarantees.spread import connected_law, connected_slices, full_dimensional
+from noumena.guarantees.subjects import EXPLAINED, generic_gap_of, no_denser
 from noumena.guarantees.theorem import Hypothesis
 from noumena.guarantees.witness import EXACT, Model
-from noumena.occam import Gap, point_gap
+from noumena.occam import Gap, consistent_gap, point_gap
 from noumena.strength import jacobians, within
 from noumena.structure import Structure
-from noumena.surplus import pure_surplus
+from noumena.surplus import pair_gap, pure_surplus
 from noumena.worlds import World
 
 POINTS = 16
 """Latent points at which a Jacobian's gap is computed."""
 GRADIENTS = 256
-"""Latent points at which rows' gradients are compared, and at which entries of the support must not vanish."""
+"""Latent points at which rows' gradients are compared."""
+VANISHING = 4096
+"""Latent points at which entries of the support must not vanish."""
+FAINT = 1e-6
+"""An entry nearly vanishes at a point where it is this share of its mean size over points."""
+FAR = 0.03
+"""How far, in spreads, a point is moved to tell whether what nearly vanishes there does so around it."""
 LATENTS = 4096
 """Latent points of a world that witnesses are built from, and as many to verify them."""
 PROBES = 256
@@ -64,6 +73,8 @@ class Read:
     """Premises of the paper's theorems that the Occam theorem does not need."""
     independence: Hypothesis
     model: Model
+    assumed: tuple[str, ...] = ()
+    """Hypotheses that no data can show for such a subject, beside that the other model is no denser."""
 
 
 def read(subject: Any, *, at: Any = None, threshold: float | None = None) -> Read:
@@ -82,7 +93,9 @@ def read(subject: Any, *, at: Any = None, threshold: float | None = None) -> Rea
     decoder, points = outcome(lambda: received(subject, points), tuple(points.shape))
     _require_derivatives(decoder, points)
     structure = Structure.from_decoder(decoder, points, threshold=threshold)
-    return _decoder(subject, points, structure, (premises.explained(None),))
+    shape = tuple(points.shape)
+    found = outcome(lambda: _decoder(subject, points, structure, (premises.explained(None),)), shape)
+    return replace(found, assumed=(EXPLAINED,))
 
 
 def _require_points(points: Tensor) -> None:
@@ -108,16 +121,26 @@ def _require_derivatives(decoder: Map, points: Tensor) -> None:
 
 
 def _world(world: World) -> Read:
-    S = world.structure
-    gap, bound, evidence = _gap_at_points(lambda z: world.jacobian(z).numpy(), world.latents(POINTS), S)
+    S, d_x, d_z = world.structure, world.n_observed, world.n_latents
+    z = world.latents(within(VANISHING, d_x, d_z, entries=ASKED))
     gaussian = world.law.name in ("gaussian", "unit gaussian")
     model = Model(world.decoder, world.latents(2 * LATENTS, seed=1), S, gaussian=gaussian)
+    resolution = resolution_of(world.decoder, z)
+    J = _jacobian(world.decoder, z, d_x).cpu().numpy()
+    gap, bound, evidence = _gap_at_points(world.decoder, z, J, S, resolution)
     return Read(
         "world",
         S,
         gap,
         bound,
-        (evidence, premises.invertible(world), no_denser()),
+        (
+            premises.exact_zeros(_largest(world.decoder, z, J), S, rounding(resolution), known=True),
+            evidence,
+            premises.invertible(world, resolution),
+            continuous_at(world.decoder, model.known, resolution=resolution),
+            connected_law(world),
+            no_denser(),
+        ),
         (_spanning(model, exact=True), premises.density(world)),
         premises.independent_law(world),
         model,
@@ -140,15 +163,24 @@ def _fitted(model: Estimator, threshold: float | None) -> Read:
     return _decoder(model.decoder_, points, structure, (explained, premises.found_twice(model)))
 
 
-def _decoder(decoder: Callable, points: Tensor, S: Structure, fit: tuple[Hypothesis, ...]) -> Read:
+def _decoder(
+    decoder: Callable, points: Tensor, S: Structure, fit: tuple[Hypothesis, ...], *, resolution: float | None = None
+) -> Read:
+    """What is read off a decoder at points; ``resolution`` is the share of a row's size that cancellation is told to,
+    by default what the decoder's precision allows."""
     decoder, points = received(decoder, points, precise=True)  # for counting what cancels
-    points = points[torch.randperm(len(points), generator=seeds.generator(0, "rows of points"))]  # they may be sorted
-    few = points[: within(GRADIENTS, S.n_observed, S.n_latents, entries=ASKED)]
-    gap, bound, at_points = _gap_at_points(
-        lambda z: _jacobian(decoder, z, S.n_observed).cpu().numpy() * S.dense, few, S
-    )
+    points = in_order(points)
+    precision = resolution_of(decoder, points)
+    z = points[: within(VANISHING, S.n_observed, S.n_latents, entries=ASKED)]
+    J = _jacobian(decoder, z, S.n_observed).cpu().numpy()
+    zeros = premises.exact_zeros(_largest(decoder, z, J), S, rounding(precision))
+    coarse = max(precision, resolution or 0.0)
+    gap, bound, at_points = _gap_at_points(decoder, z, J * S.dense, S, precision, coarse)
     assert S.evidence is not None
-    model = Model(decoder, points, S, threshold=max(S.evidence.threshold, EXACT))
+    exact = max(rounding(precision), EXACT)
+    threshold = max(S.evidence.threshold, EXACT) if zeros.answer == "fails" else exact
+    model = Model(decoder, points, S, threshold=threshold)
+    latents = points.detach().cpu().numpy()
     return Read(
         "decoder",
         S,
@@ -156,16 +188,26 @@ def _decoder(decoder: Callable, points: Tensor, S: Structure, fit: tuple[Hypothe
         bound,
         (
             *fit,
-            premises.clear(S),
+            zeros,
             premises.all_in_use(S),
             at_points,
-            invertible_at(decoder, points),
+            invertible_at(decoder, points, resolution=precision),
+            continuous_at(decoder, points, resolution=precision),
+            full_dimensional(latents),
+            connected_slices(latents),
             premises.more_observations(S),
         ),
         (_spanning(model, exact=False),),
         premises.independent_points(points),
         model,
     )
+
+
+def _largest(decoder: Callable, z: Tensor, J: np.ndarray) -> np.ndarray:
+    """By how much a spread of each latent moves each observation, in spreads, at the point where that is most."""
+    with torch.no_grad():
+        x = decoder(z.clone()).std(dim=0).clamp_min(torch.finfo(z.dtype).tiny).cpu().numpy()
+    return np.abs(J).max(axis=0) * z.std(dim=0).cpu().numpy() / x[:, None]
 
 
 def _spanning(model: Model, *, exact: bool) -> Hypothesis:
@@ -188,48 +230,69 @@ def _few(model: Model, most: int) -> Tensor:
 
 
 def _gap_at_points(
-    jacobians: Callable[[Tensor], np.ndarray], z: Tensor, S: Structure
+    decoder: Callable, z: Tensor, J: np.ndarray, S: Structure, precision: float, coarse: float = 0.0
 ) -> tuple[Gap | None, int | None, Hypothesis]:
-    """The smallest gap over some points; beyond the size of enumeration a lower bound; beyond that the support's own
-    gap. Where an entry of the support vanishes at a point and around it, latents may be mixed there at no cost."""
-    name, J = "full support and no accidental cancellation", jacobians(z)
-    lacking = _lacking(J, S)
-    if len(lacking):  # by accident perhaps, as a square's slope at zero
-        J[lacking] = jacobians(nudged(z[lacking], z))
-        lacking = _lacking(J, S)
+    """The smallest gap over some points, and over exchanges that are tied at all of them up to ``coarse``; beyond the
+    size of enumeration a lower bound, or nothing. Where an entry of the support vanishes at a point and around it,
+    latents may be mixed there at no cost."""
+    name = "full support and no accidental cancellation"
+    lacking, J = _vanishing(decoder, z, J, S)
     generic = generic_gap_of(S)
     if len(lacking):
-        i, j = np.argwhere((J[lacking[0]] == 0) & S.dense)[0]
+        i, j = np.argwhere(_faint(J[lacking[:1]], J, S)[0])[0]
         evidence = (
             f"at {len(lacking)} of {len(J)} sampled points, and around them, something in the support vanishes, such "
             f"as {S.observed[i]}–{S.latent[j]}"
         )
-        return generic, None, Hypothesis(name, "fails" if len(lacking) > RARE * len(J) else "unknown", evidence)
+        return _not_positive(generic), 0, Hypothesis(name, "fails", evidence)
     some = J[:POINTS]
-    gaps = [gap for gap in (point_gap(point) for point in some) if gap is not None]
-    if gaps:
-        lowest = min((gap for gap in (*gaps, generic) if gap is not None), key=lambda gap: gap.value)
+    gaps = [point_gap(point, tolerance=precision) for point in some]
+    tied = consistent_gap(some, tolerance=coarse) if coarse > precision else None
+    if None not in gaps and (coarse <= precision or tied is not None):
+        lowest = min((gap for gap in (*gaps, tied, generic) if gap is not None), key=lambda gap: gap.value)
         same = ", as the support alone says" if generic is not None and lowest.value == generic.value else ""
         evidence = f"at {len(gaps)} of {len(some)} sampled points the gap is {lowest.value} or more{same}"
         return lowest, None, Hypothesis(name, "supported", evidence)
-    bound = _bound(list(some))
+    bound = 0 if coarse > precision else _bound(list(some), precision)
     if bound > 0:
         evidence = f"at {len(some)} sampled points the gap is at least {bound}, whatever cancels"
         return None, bound, Hypothesis(name, "supported", evidence)
-    reason = "too many exchanges to enumerate; read off the support with generic entries"
-    return generic, None, Hypothesis(name, "unknown", reason)
+    pair = min((pair_gap(point, tolerance=precision) for point in some), key=lambda gap: gap.value if gap else 0)
+    known = min((g for g in map(_not_positive, (generic, pair)) if g is not None), key=lambda g: g.value, default=None)
+    reason = "too many exchanges to enumerate, and no lower bound on what they cost is positive"
+    return known, 0, Hypothesis(name, "unknown", reason)
 
 
-def _lacking(J: np.ndarray, S: Structure) -> np.ndarray:
-    """The points at which an entry of the support is zero."""
-    return np.flatnonzero(((J == 0) & S.dense).any(axis=(1, 2)))
+def _not_positive(gap: Gap | None) -> Gap | None:
+    """A gap that accidents can only make smaller, where it is known not to be positive."""
+    return gap if gap is not None and gap.value <= 0 else None
 
 
-def _bound(points: list[np.ndarray]) -> int:
+def _vanishing(decoder: Callable, z: Tensor, J: np.ndarray, S: Structure) -> tuple[np.ndarray, np.ndarray]:
+    """The points at which an entry of the support vanishes or nearly does, and around which it does too; and the
+    Jacobians, those of points where one vanishes by accident (a square's slope at zero) a little way off."""
+    J = J.copy()
+    lacking = np.flatnonzero(((J == 0) & S.dense).any(axis=(1, 2)))
+    if len(lacking):
+        J[lacking] = _jacobian(decoder, nudged(z[lacking], z), S.n_observed).cpu().numpy() * S.dense
+        lacking = lacking[((J[lacking] == 0) & S.dense).any(axis=(1, 2))]
+    faint = np.flatnonzero(_faint(J, J, S).any(axis=(1, 2)))
+    if len(faint):
+        around = _jacobian(decoder, nudged(z[faint], z, by=FAR), S.n_observed).cpu().numpy() * S.dense
+        faint = faint[_faint(around, J, S).any(axis=(1, 2))]
+    return np.union1d(lacking, faint).astype(int), J
+
+
+def _faint(some: np.ndarray, J: np.ndarray, S: Structure) -> np.ndarray:
+    """Where entries of the support are nearly nothing beside their mean size over points."""
+    return (np.abs(some) <= FAINT * np.abs(J).mean(axis=0)) & S.dense
+
+
+def _bound(points: list[np.ndarray], tolerance: float) -> int:
     """The smallest lower bound on the gap over Jacobians, none of which is read after the first that proves nothing."""
-    lowest = pure_surplus(points[0]) if points else 0
+    lowest = pure_surplus(points[0], tolerance=tolerance) if points else 0
     for point in points[1:]:
-        lowest = min(lowest, pure_surplus(point)) if lowest else 0
+        lowest = min(lowest, pure_surplus(point, tolerance=tolerance)) if lowest else 0
     return lowest
 
 

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from noumena.ambiguity import align
 from noumena.estimators import Estimator
-from noumena.guarantees.certificate import CLEAR
+from noumena.guarantees.certificate import ZEROS
+from noumena.guarantees.collisions import invertible_at
 from noumena.guarantees.subjects import EXPLAINED, IN_USE, INDEPENDENT, INVERTIBLE
 from noumena.guarantees.theorem import Hypothesis
 from noumena.guarantees.witness import MOST_DEPENDENCE, most_dependent
@@ -23,12 +24,13 @@ FEWEST = 100
 LEVEL = 0.01
 """How seldom independent latents may be called dependent."""
 PROBES = 256
-SINGULAR = 1e-8
+SEARCHED = 1024
+"""Latent points of a world among which two with the same observations are searched."""
 POSITIVE_EVERYWHERE = ("gaussian", "unit gaussian", "laplace", "correlated gaussian", "linear sem")
 
 
-def invertible(world: World) -> Hypothesis:
-    """Whether the world's decoder can be undone, from what was checked when it was built or from its Jacobians."""
+def invertible(world: World, resolution: float = 1e-9) -> Hypothesis:
+    """Whether the world's decoder can be undone, from what was checked when it was built or at its samples."""
     rank, secant = world.facts.get("rank margin"), world.facts.get("secant margin")
     if rank is not None and secant is not None:
         evidence = (
@@ -36,15 +38,10 @@ def invertible(world: World) -> Hypothesis:
             f"between points ≥ {secant:.3f}"
         )
         return Hypothesis(INVERTIBLE, "supported", evidence)
-    J = world.jacobian(world.latents(PROBES))
-    singular = torch.linalg.svdvals(J)
-    margin = float((singular[:, -1] / singular[:, 0]).min())
-    if margin <= SINGULAR:
-        return Hypothesis(INVERTIBLE, "fails", f"a sampled Jacobian has rank below {J.shape[2]}")
-    if J.shape[1] == J.shape[2] and len(set(torch.linalg.det(J).sign().tolist())) > 1:
+    z = world.latents(PROBES)
+    if world.n_observed == world.n_latents and len(set(torch.linalg.det(world.jacobian(z)).sign().tolist())) > 1:
         return Hypothesis(INVERTIBLE, "fails", "the determinant of the Jacobian changes its sign: g folds")
-    sentence = f"locally yes, smallest/largest singular value ≥ {margin:.3f}; globally not checked when it was built"
-    return Hypothesis(INVERTIBLE, "unknown", sentence)
+    return invertible_at(world.decoder, world.latents(SEARCHED), resolution=resolution)
 
 
 def density(world: World) -> Hypothesis:
@@ -102,25 +99,22 @@ def found_twice(model: Estimator) -> Hypothesis:
     return Hypothesis(name, answer, sentence)
 
 
-def clear(S: Structure) -> Hypothesis:
-    """Whether no entry of an estimated structure is near the threshold; it fails where the threshold parts nothing."""
-    evidence = S.evidence
-    assert evidence is not None
-    near = evidence.borderline()
-    if evidence.strength.max() <= evidence.threshold:
-        largest = (
-            f"the largest strength, {evidence.strength.max():.3f}, is below the threshold, {evidence.threshold:.3f}"
-        )
-        return Hypothesis(CLEAR, "fails", largest)
-    sentence = f"threshold {evidence.threshold:.3f}, nearest entry a factor {evidence.margin:.2f} away"
-    if not near:
-        return Hypothesis(CLEAR, "supported", sentence)
-    if not evidence.parts:
-        why = f"{len(near)} entries lie near it and {evidence.below} below, as if strengths were spread evenly"
-        return Hypothesis(CLEAR, "fails", f"{sentence}; {why}")
-    shown = ", ".join(f"{S.observed[i]}–{S.latent[j]}" for i, j in near[:6])
-    more = f" and {len(near) - 6} more" if len(near) > 6 else ""
-    return Hypothesis(CLEAR, "unknown", f"{sentence}; could flip: {shown}{more}")
+def exact_zeros(largest: np.ndarray, S: Structure, tolerance: float, *, known: bool = False) -> Hypothesis:
+    """Whether what counts as no dependency is none: counting those above a threshold counts what no theorem speaks of.
+
+    ``largest`` holds the most that each latent moves each observation, over points; ``tolerance`` is what rounding may
+    leave of a zero.
+    """
+    most = largest if S.evidence is None else np.maximum(largest, np.nan_to_num(S.evidence.strength))
+    faint = (most > tolerance) & ~S.dense
+    if not faint.any():
+        count = int((~S.dense).sum())
+        return Hypothesis(ZEROS, "holds" if known else "supported", f"{count} entries are below {tolerance:.0e}")
+    cells = np.argwhere(faint)[np.argsort(most[faint], kind="stable")[:6]]
+    shown = ", ".join(f"{S.observed[i]}–{S.latent[j]} ({most[i, j]:.2g})" for i, j in cells)
+    line = "" if S.evidence is None else f" below the threshold {S.evidence.threshold:.3f}"
+    sentence = f"{int(faint.sum())} entries{line} are faint and not zero, the faintest: {shown}"
+    return Hypothesis(ZEROS, "fails", sentence)
 
 
 def all_in_use(S: Structure) -> Hypothesis:

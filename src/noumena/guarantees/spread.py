@@ -16,7 +16,8 @@ from functools import cache
 import numpy as np
 from jaxtyping import Float
 
-from noumena.guarantees.subjects import CONNECTED, SPREAD
+from noumena.guarantees.certificate import CONNECTED
+from noumena.guarantees.subjects import SPREAD
 from noumena.guarantees.theorem import Hypothesis
 from noumena.worlds import World
 

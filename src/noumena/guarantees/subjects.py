@@ -15,7 +15,7 @@ import numpy as np
 
 from noumena import checks
 from noumena.ambiguity import Ambiguity
-from noumena.guarantees.certificate import CLEAR, POSITIVE_GAP, Certificate
+from noumena.guarantees.certificate import CONNECTED, NO_DENSER, POSITIVE_GAP, ZEROS, Certificate
 from noumena.guarantees.competitors import Rivals, left_out, unmatched
 from noumena.guarantees.diversity import closure_theorem, independence_theorem, paper_theorem
 from noumena.guarantees.theorem import Hypothesis, Reading, Theorem
@@ -28,17 +28,19 @@ if TYPE_CHECKING:
     from noumena.mixtures import Mixture
 
 INVERTIBLE = "g is invertible"
-NO_DENSER = "the other model is no denser"
 EXPLAINED = "the data are explained"
 IN_USE = "every latent is in use"
 INDEPENDENT = "the latents are independent"
 CONTINUOUS = "g and its inverse are continuous"
-CONNECTED = "slices of the latents are connected"
 SPREAD = "the points spread in all directions"
-ZEROS = "zeros are exact"
 GENERIC = "generic entries"
 RESTS_ON = {
-    "structure": ("the other model has no more dependencies than this structure",),
+    "structure": (
+        "the other model has no more dependencies than this structure",
+        "entries are generic: none cancel by accident",
+        "g is invertible, and g and its inverse are continuous, of both models",
+        "slices of the latents are connected: for every latent and value, the points with that value are one piece",
+    ),
     "world": ("the other model has no more dependencies than this world",),
     "decoder": (
         "the data are explained: what is not reconstructed is not certified",
@@ -142,14 +144,18 @@ def _read_mixture(
 
 def certify_structure(S: Structure, *, independent: bool) -> Certificate:
     """The certificate of a support with generic entries."""
-    generic = Hypothesis(
-        "generic entries", "unknown", "a bare structure has no numbers; accidental cancellation is excluded"
+    bare = "a bare structure has no numbers"
+    assumed = (
+        Hypothesis(GENERIC, "unknown", f"{bare}; accidental cancellation is excluded"),
+        *(Hypothesis(name, "unknown", bare) for name in (INVERTIBLE, CONTINUOUS, CONNECTED)),
+        no_denser(),
     )
     nonlinear = Hypothesis("sufficient nonlinearity", "unknown", "a bare structure has no gradients")
     law = Hypothesis(INDEPENDENT, "unknown", "a bare structure has no law")
     gap = generic_gap_of(S)
     bound = surplus(S.support) if gap is None else max(0, gap.value)
-    return _certificate("structure", S, (gap, bound), (generic, no_denser()), (nonlinear,), (law, independent), None)
+    certificate = _certificate("structure", S, (gap, bound), assumed, (nonlinear,), (law, independent), None)
+    return replace(certificate, assumed=tuple(h.name for h in assumed))
 
 
 def conclude(read: Read, *, independent: bool) -> Certificate:
@@ -158,9 +164,10 @@ def conclude(read: Read, *, independent: bool) -> Certificate:
     if bound is None:
         bound = surplus(read.structure.support) if read.gap is None else max(0, read.gap.value)
     law = (read.independence, independent)
-    return _certificate(
+    certificate = _certificate(
         read.subject, read.structure, (read.gap, bound), read.hypotheses, read.smoothness, law, read.model
     )
+    return replace(certificate, assumed=(NO_DENSER, *read.assumed))
 
 
 def generic_gap_of(S: Structure) -> Gap | None:
@@ -185,7 +192,7 @@ def _certificate(
     gap, bound = found
     independence, independent = law
     positive = Hypothesis(POSITIVE_GAP, "holds" if bound else "fails", _gap_sentence(S, gap, bound))
-    shared = (h for h in hypotheses if h.name in (INVERTIBLE, NO_DENSER, EXPLAINED, CLEAR, IN_USE))
+    shared = (h for h in hypotheses if h.name in (INVERTIBLE, NO_DENSER, EXPLAINED, ZEROS, IN_USE))
     both = (*smoothness, *shared, _room(S))
     element_wise = (Ambiguity("element-wise"),) * S.n_latents
     theorems = [

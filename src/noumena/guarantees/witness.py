@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from noumena import checks
@@ -145,7 +146,7 @@ class Witness:
         x, z_hat = self.model.decoder(few), self.change.forward(few)
         missed = ((self.decode(z_hat) - x).abs().amax(dim=0) / x.std(dim=0)).max()
         strength = relative_strength(self.decode, z_hat)
-        moves = shares(jacobian(self.change.forward, few), few, z_hat)[self.competitor.latent].detach()
+        moves = self.moves(few)
         second = float(moves.sort(descending=True).values[1]) if len(moves) > 1 else 0.0
         return Verification(
             observations=float(missed.detach()),
@@ -156,6 +157,11 @@ class Witness:
             independent=self.competitor.kind in ("rotation", "triangular"),
             tolerance=tolerance,
         )
+
+    def moves(self, z: Float[Tensor, "point latent"]) -> Float[Tensor, " latent"]:
+        """How much each latent moves the one that takes the place of the competitor's, as a share of its spread."""
+        moved = shares(jacobian(self.change.forward, z), z, self.change.forward(z))
+        return moved[self.competitor.latent].detach()
 
     def __str__(self) -> str:
         return f"Witness ({self.competitor.kind}): {self.competitor.sentence}"
@@ -179,6 +185,18 @@ def build(competitor: Competitor, model: Model, carries: int | None = None) -> W
     if competitor.kind == "shear":
         return _largest_shear(competitor, model)
     return Witness(competitor, model, _CHANGES[competitor.kind](competitor, model), carries)
+
+
+def mixed(competitor: Competitor, model: Model) -> tuple[int, ...]:
+    """The latents that the witness of a competitor carries, if it verifies; none where it does not."""
+    try:
+        witness = build(competitor, model)
+        if not witness.verify().holds:
+            return ()
+        moves = witness.moves(model.fresh[:CHECKED])
+    except RuntimeError:  # an equation without a solution: there is no such model
+        return ()
+    return tuple(r for r in competitor.carries if float(moves[r]) >= LEAST_MIXING)
 
 
 def _largest_shear(competitor: Competitor, model: Model) -> Witness:
