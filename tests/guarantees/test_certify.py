@@ -211,7 +211,7 @@ def test_equal_shared_entries_lose_the_gap_that_generic_ones_have():
 # ---- fitted decoders -----------------------------------------------------------------------------------------
 
 
-POINTS = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))
+POINTS = torch.randn(400, 2, generator=torch.Generator().manual_seed(0))
 
 
 def test_a_users_decoder_is_certified_at_points():
