@@ -93,7 +93,7 @@ def test_a_wide_decoder_is_certified_without_trying_observations_and_says_so() -
     assert decoded < 2000
     assert substitutable(certificate.structure, 0)[0].size > 3000
     pairs = certificate.to_dict()["pairs"]
-    assert sum(decoder.rows) == decoded  # nothing is decoded to list them
+    assert sum(decoder.rows) < 40_000  # those that are listed are verified, at few points
     assert {p["kind"] for p in pairs} == {"shear"}
     assert certificate.verdict(0, 1).answer == "open"
     assert certificate.not_searched == ("observations in the place of a latent: each costs decodings of all 3300",)

@@ -41,8 +41,10 @@ GRADIENTS = 256
 """Latent points at which rows' gradients are compared."""
 VANISHING = 4096
 """Latent points at which entries of the support must not vanish."""
-FAINT = 1e-6
-"""An entry nearly vanishes at a point where it is this share of its mean size over points."""
+FAINT = 1e-7
+"""An entry nearly vanishes at a point where it is this share of its typical size over points."""
+SELDOM = 1e-3
+"""An entry's typical size is its median, or this share of what one point in ten exceeds."""
 FAR = 0.03
 """How far, in spreads, a point is moved to tell whether what nearly vanishes there does so around it."""
 LATENTS = 4096
@@ -244,7 +246,7 @@ def _gap_at_points(
             f"at {len(lacking)} of {len(J)} sampled points, and around them, something in the support vanishes, such "
             f"as {S.observed[i]}–{S.latent[j]}"
         )
-        return _not_positive(generic), 0, Hypothesis(name, "fails", evidence)
+        return generic, None, Hypothesis(name, "fails", evidence)
     some = J[:POINTS]
     gaps = [point_gap(point, tolerance=precision) for point in some]
     tied = consistent_gap(some, tolerance=coarse) if coarse > precision else None
@@ -284,11 +286,12 @@ def _vanishing(decoder: Callable, z: Tensor, J: np.ndarray, S: Structure) -> tup
 
 
 def _faint(some: np.ndarray, J: np.ndarray, S: Structure) -> np.ndarray:
-    """Where entries of the support are nearly nothing beside their mean size over points."""
-    return (np.abs(some) <= FAINT * np.abs(J).mean(axis=0)) & S.dense
+    """Where entries of the support are nearly nothing beside their typical size over points."""
+    median, high = np.quantile(np.abs(J), [0.5, 0.9], axis=0)
+    return (np.abs(some) <= FAINT * np.maximum(median, SELDOM * high)) & S.dense
 
 
-def _bound(points: list[np.ndarray], tolerance: float) -> int:
+def _bound(points: list[np.ndarray], tolerance: float = 1e-9) -> int:
     """The smallest lower bound on the gap over Jacobians, none of which is read after the first that proves nothing."""
     lowest = pure_surplus(points[0], tolerance=tolerance) if points else 0
     for point in points[1:]:

@@ -25,7 +25,7 @@ from noumena.derivatives.guests import Guest
 from noumena.guarantees import changes
 from noumena.guarantees.changes import Change
 from noumena.guarantees.competitors import Competitor, conditions
-from noumena.strength import relative_strength, shares
+from noumena.strength import relative_strength, shares, within
 from noumena.structure import Structure
 
 SHEARS = (0.5, 0.25, 0.1, 0.03)
@@ -35,6 +35,8 @@ MOST_DEPENDENCE = 0.15
 EXACT = 1e-6
 """Above this share of an observation's spread an entry of an exact model's Jacobian is a dependency."""
 CHECKED = 128
+ENTRIES = 2**20
+"""Entries of Jacobians that a witness is checked by."""
 JUDGED = 2048
 BINS = 6
 
@@ -142,7 +144,7 @@ class Witness:
         points = (
             self.model.fresh if z is None else torch.as_tensor(checks.table(z, "z", min_rows=2)).to(self.model.points)
         )
-        few = points[:CHECKED]
+        few = points[: self._checked]
         x, z_hat = self.model.decoder(few), self.change.forward(few)
         missed = ((self.decode(z_hat) - x).abs().amax(dim=0) / x.std(dim=0)).max()
         strength = relative_strength(self.decode, z_hat)
@@ -157,6 +159,11 @@ class Witness:
             independent=self.competitor.kind in ("rotation", "triangular"),
             tolerance=tolerance,
         )
+
+    @property
+    def _checked(self) -> int:
+        """Points at which Jacobians are compared, fewer of a wide decoder."""
+        return within(CHECKED, self.model.structure.n_observed, self.model.structure.n_latents, entries=ENTRIES)
 
     def moves(self, z: Float[Tensor, "point latent"]) -> Float[Tensor, " latent"]:
         """How much each latent moves the one that takes the place of the competitor's, as a share of its spread."""
@@ -193,7 +200,7 @@ def mixed(competitor: Competitor, model: Model) -> tuple[int, ...]:
         witness = build(competitor, model)
         if not witness.verify().holds:
             return ()
-        moves = witness.moves(model.fresh[:CHECKED])
+        moves = witness.moves(model.fresh[: witness._checked])
     except RuntimeError:  # an equation without a solution: there is no such model
         return ()
     return tuple(r for r in competitor.carries if float(moves[r]) >= LEAST_MIXING)
