@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -397,7 +396,6 @@ def _lookup(key: Any, names: tuple[str, ...], kind: str) -> int:
     if isinstance(key, str):
         checks.require(key in names, f"{kind} must be one of the structure's names.", f"{key!r}")
         return names.index(key)
-    whole = isinstance(key, Integral) and not isinstance(key, bool | np.bool_)
-    checks.require(whole, f"{kind} must be given by its name or a whole number.", f"{key!r:.40}")
-    checks.require(0 <= int(key) < len(names), f"{kind} index must be below {len(names)}.", f"{key}")
-    return int(key)
+    index = checks.count(key, f"{kind} index", minimum=0)
+    checks.require(index < len(names), f"{kind} index must be below {len(names)}.", f"{key}")
+    return index

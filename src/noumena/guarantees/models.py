@@ -32,7 +32,7 @@ from noumena.guarantees.witness import EXACT, Model
 from noumena.occam import Gap, consistent_gap, point_gap
 from noumena.strength import jacobians, within
 from noumena.structure import Structure
-from noumena.surplus import pair_gap, pure_surplus
+from noumena.surplus import pure_surplus
 from noumena.worlds import World
 
 POINTS = 16
@@ -259,8 +259,9 @@ def _gap_at_points(
     if bound > 0:
         evidence = f"at {len(some)} sampled points the gap is at least {bound}, whatever cancels"
         return None, bound, Hypothesis(name, "supported", evidence)
-    pair = min((pair_gap(point, tolerance=precision) for point in some), key=lambda gap: gap.value if gap else 0)
-    known = min((g for g in map(_not_positive, (generic, pair)) if g is not None), key=lambda g: g.value, default=None)
+    pairs = (consistent_gap(point[None], tolerance=precision, largest=2) for point in some)
+    shown = (gap for gap in map(_not_positive, (generic, *pairs)) if gap is not None)
+    known = min(shown, key=lambda gap: gap.value, default=None)
     reason = "too many exchanges to enumerate, and no lower bound on what they cost is positive"
     return known, 0, Hypothesis(name, "unknown", reason)
 
