@@ -2,8 +2,8 @@
 
 The Occam theorem makes latents equal element-wise near every point. That it does so everywhere needs connected slices:
 for every latent ``t`` and value ``v`` the points with ``z_t = v`` form one piece, else a latent may be flipped or
-shifted in one piece and not in another. And it needs points that fill the space, in the small too: a line or a surface shows
-nothing of what lies beside it.
+shifted in one piece and not in another. And it needs points that fill the space, in the small too: a line or a
+surface shows nothing of what lies beside it.
 
 Slices are windows of a latent. A hole in one is a spacing, along another latent, far wider than those on both sides of
 it; or an edge of the minimum spanning tree, with a share of the points on either side, far longer than its other edges.
