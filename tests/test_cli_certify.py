@@ -114,8 +114,8 @@ def test_certify_reads_a_run(run, tmp_path, here):
     facts = json.loads(done.stdout)
     assert facts == json.loads((tmp_path / "out" / "certificate.json").read_text())
     assert (facts["subject"], facts["observed"]) == ("decoder", ["pulse", "voice", "gait", "sleep"])
-    clear = next(h for h in facts["hypotheses"] if h["name"] == "the structure is read off clearly")
-    assert clear["evidence"].startswith("threshold 0.200")
+    zeros = next(h for h in facts["hypotheses"] if h["name"] == "zeros are exact")
+    assert "below the threshold 0.200" in zeros["evidence"]
     assert snapshot(run) == before
     told = here("certify", run, "--query", "voice & gait")
     assert told.stdout.startswith("voice & gait: {")

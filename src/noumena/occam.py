@@ -32,7 +32,7 @@ MOST_PRODUCTS = 2**26
 """Exchanges × observations of one Jacobian that are enumerated."""
 AT_ONCE = 2**22
 """Exchanges × observations that are held at once."""
-NEARLY_ALL = 0.95
+NEARLY_ALL = 0.8
 """Share of points at which an exchange must cancel a row."""
 SAME = 1e-8
 """Rows nearer than this to proportional are one row."""
@@ -117,12 +117,13 @@ def point_gap(J: np.ndarray, *, tolerance: float = 1e-9) -> Gap | None:
     return consistent_gap(J[None], tolerance=tolerance)
 
 
-def consistent_gap(J: np.ndarray, *, tolerance: float = 1e-9) -> Gap | None:
+def consistent_gap(J: np.ndarray, *, tolerance: float = 1e-9, largest: int | None = None) -> Gap | None:
     """The gap of Jacobians at several points ``(point, observed, latent)``, where a row counts as cancelled by an
     exchange that cancels it up to ``tolerance`` at nearly all points; ``None`` if too large.
 
     An exchange is defined by the same rows at every point, its direction may turn from one to the next. Rows that are
-    proportional at every point cancel together: one of them stands for all.
+    proportional at every point cancel together: one of them stands for all. With ``largest`` only exchanges of so many
+    latents are tried: the gap is then no more than what is found.
 
     >>> rows = np.array([[1.0, 0], [1, 0], [1, 1], [1.01, 1], [0, 1], [0, 1]])
     >>> [consistent_gap(np.stack([rows, 2 * rows]), tolerance=t).value for t in (1e-9, 0.1)]
@@ -136,10 +137,10 @@ def consistent_gap(J: np.ndarray, *, tolerance: float = 1e-9) -> Gap | None:
     if d_z > 2 * MOST_LATENTS:
         return None
     unit, times = _parallel(J, tolerance)
-    if _too_many((unit != 0).any(axis=0), len(J)):
+    if _too_many((unit != 0).any(axis=0), len(J), largest):
         return None
     costs = {}
-    for T in _subsets(d_z):
+    for T in _subsets(d_z, largest):
         heaviest, touched = int(weight[list(T)].max()), int(support[:, T].any(axis=1).sum())
         if len(T) == 2:
             costs[T] = touched - heaviest
@@ -165,8 +166,8 @@ def _parallel(J: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
     return unit[:, kept], times
 
 
-def _subsets(n: int) -> Iterator[tuple[int, ...]]:
-    return (T for size in range(2, n + 1) for T in combinations(range(n), size))
+def _subsets(n: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:
+    return (T for size in range(2, min(n, largest or n) + 1) for T in combinations(range(n), size))
 
 
 def _masks(support: np.ndarray) -> np.ndarray:
@@ -174,12 +175,12 @@ def _masks(support: np.ndarray) -> np.ndarray:
     return (support != 0) @ (1 << np.arange(support.shape[1]))
 
 
-def _too_many(support: np.ndarray, n_points: int = 1) -> bool:
+def _too_many(support: np.ndarray, n_points: int = 1, largest: int | None = None) -> bool:
     """Whether there are more exchanges than are enumerated; rows that see the same latents are counted together."""
     masks, times = np.unique(_masks(support), return_counts=True)
     members = (masks[:, None] >> np.arange(support.shape[1])) & 1
     total = 0
-    for T in _subsets(support.shape[1]):
+    for T in _subsets(support.shape[1], largest):
         total += comb(int(times[members[:, T].sum(axis=1) >= 2].sum()), len(T) - 1) * n_points
         if total > MOST_EXCHANGES or total * len(support) > MOST_PRODUCTS:
             return True

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -201,8 +200,7 @@ class Structure:
 
     def of(self, *observed: str | int) -> LatentSet:
         """The latents of a group of observations, ``I_K``, by name or index."""
-        rows = [self._row(o) for o in observed]
-        return LatentSet(frozenset(j for i in rows for j in self.latents_of(i)), self.latent)
+        return LatentSet(frozenset(j for o in observed for j in self.latents_of(self._row(o))), self.latent)
 
     def latents(self, *latent: str | int) -> LatentSet:
         """A set of latents given by name or index."""
@@ -326,8 +324,8 @@ class Structure:
         return columns
 
     def _of_group(self, group: Iterable[str | int]) -> LatentSet:
-        one = isinstance(group, str)
-        checks.require(not one, "A group of observations must be a list of names or indices.", f"the name {group!r}")
+        must = "A group of observations must be a list of names or indices."
+        checks.require(not isinstance(group, str), must, f"the name {group!r}")
         return self.of(*group)
 
     def _row(self, observed: str | int) -> int:
@@ -397,7 +395,6 @@ def _lookup(key: Any, names: tuple[str, ...], kind: str) -> int:
     if isinstance(key, str):
         checks.require(key in names, f"{kind} must be one of the structure's names.", f"{key!r}")
         return names.index(key)
-    whole = isinstance(key, Integral) and not isinstance(key, bool | np.bool_)
-    checks.require(whole, f"{kind} must be given by its name or a whole number.", f"{key!r:.40}")
-    checks.require(0 <= int(key) < len(names), f"{kind} index must be below {len(names)}.", f"{key}")
+    whole = hasattr(key, "__index__") and not isinstance(key, bool) and 0 <= int(key) < len(names)
+    checks.require(whole, f"{kind} index must be below {len(names)}.", f"{key}")
     return int(key)

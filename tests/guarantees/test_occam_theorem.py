@@ -36,7 +36,7 @@ def occam(certificate):
         (hand_built(entries(GOOD)), (), ("the other model is no denser",)),
         (hand_built(NESTED), (GAP,), ("the other model is no denser",)),
         (hand_built(entries(GOOD), halved, facts={}), (FULL, INVERTIBLE), ("the other model is no denser",)),
-        (hand_built(entries(GOOD), facts={}), (), (INVERTIBLE, "the other model is no denser")),
+        (hand_built(entries(GOOD), facts={}), (), ("the other model is no denser",)),
     ],
 )
 def test_the_occam_theorem_on_a_world_names_exactly_the_hypothesis_that_is_broken(world, broken, still_open):
@@ -57,7 +57,7 @@ def test_where_no_sampled_point_has_full_support_that_premise_fails():
 
 
 def decoder_theorem(matrix, r2=1.0, threshold=None):
-    points = torch.randn(64, np.shape(matrix)[1], generator=torch.Generator().manual_seed(0))
+    points = torch.randn(400, np.shape(matrix)[1], generator=torch.Generator().manual_seed(0))
     S = nm.Structure.from_decoder(Linear(matrix), points, threshold=threshold)
     return occam(conclude(models._decoder(Linear(matrix), points, S, (premises.explained(r2),)), independent=False))
 
@@ -69,8 +69,8 @@ def test_the_occam_theorem_on_a_decoder_names_exactly_the_hypothesis_that_is_bro
     assert decoder_theorem(np.eye(2)).broken == ("more observations than latents",)
     assert decoder_theorem(NESTED).broken == (GAP,)
     near = entries(GOOD)
-    near[0, 1] = 0.12
-    assert decoder_theorem(near, threshold=0.1).open == ("the structure is read off clearly",)
+    near[0, 1] = 0.08
+    assert decoder_theorem(near, threshold=0.1).broken == ("zeros are exact",)
 
 
 def test_a_latent_out_of_use_also_lies_inside_another_and_all_that_it_breaks_is_named():

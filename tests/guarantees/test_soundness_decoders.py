@@ -69,7 +69,9 @@ def test_a_law_of_a_few_values_is_in_pieces():
     assert answer_of(certificate, "connected") == "fails"
 
 
-@pytest.mark.parametrize("name", ["gaussian", "unit gaussian", "laplace", "uniform", "correlated gaussian", "linear sem"])
+@pytest.mark.parametrize(
+    "name", ["gaussian", "unit gaussian", "laplace", "uniform", "correlated gaussian", "linear sem"]
+)
 def test_connected_laws_are_certified_as_worlds_and_as_decoders(name):
     S = nm.worlds.family("random", 4, 14, gap=2, seed=3)
     world = nm.worlds.structured(S, law=name, seed=3)

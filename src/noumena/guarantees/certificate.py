@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from noumena.guarantees.witness import Model, Witness
 
 POSITIVE_GAP = "the Occam gap is positive"
-CLEAR = "the structure is read off clearly"
 CONNECTED = "slices of the latents are connected"
 ZEROS = "zeros are exact"
 NO_DENSER = "the other model is no denser"
@@ -361,9 +360,8 @@ class Certificate:
 
     def _why_open_of(self, t: int) -> str:
         """Why latent ``t`` is open, and that a competitor was suggested where none could be verified."""
-        if t in self._suggested:
-            return f"{self.why_open}; a competitor is suggested by the structure, but none could be verified"
-        return self.why_open
+        suggested = "; a competitor is suggested by the structure, but none could be verified"
+        return self.why_open + (suggested if t in self._suggested else "")
 
     @property
     def _unproved_in_words(self) -> str:

@@ -1,7 +1,7 @@
 """Continuity: the differences of a decoder are the integrals of its Jacobian, or derivatives do not tell what it does.
 
-A decoder that jumps, rounds, or hides a dependence from its derivatives (``detach``) has Jacobians that a theorem can be
-read on and latents that it says nothing about. Along segments between points the difference of the observations is
+A decoder that jumps, rounds, or hides a dependence from its derivatives (``detach``) has Jacobians that a theorem can
+be read on and latents that it says nothing about. Along segments between points the difference of the observations is
 compared with the integral of the Jacobian, by Gauss–Legendre panels that are halved where the two differ: kinks and
 steep slopes are resolved, jumps and hidden dependence stay.
 """
@@ -67,7 +67,7 @@ def continuous_at(decoder: Map, points: Float[Tensor, "point latent"], *, resolu
 
 def segments(points: Float[Tensor, "point latent"], most: int) -> tuple[Tensor, Tensor]:
     """Ends of segments: the least and the greatest point of every latent, random pairs, and neighbours."""
-    n, d = points.shape
+    n = len(points)
     generator = seeds.generator(0, "segments between points")
     ends = torch.stack([points.argmin(dim=0), points.argmax(dim=0)], dim=1)[: most // 3].cpu()
     pairs = torch.randint(0, n, (max(1, most - most // 3 - len(ends)), 2), generator=generator)

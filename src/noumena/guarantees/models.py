@@ -32,13 +32,14 @@ from noumena.guarantees.witness import EXACT, Model
 from noumena.occam import Gap, consistent_gap, point_gap
 from noumena.strength import jacobians, within
 from noumena.structure import Structure
-from noumena.surplus import pair_gap, pure_surplus
+from noumena.surplus import pure_surplus
 from noumena.worlds import World
 
 POINTS = 16
 """Latent points at which a Jacobian's gap is computed."""
-TOLERANCES = 4
-"""Tolerances, each half of the one before, up to which rows of a fit count as cancelled."""
+TOLERANCES, TIED = 4, 3
+"""Tolerances, each half of the one before, up to which rows of a fit count as cancelled, and the latents that such an
+exchange mixes at most."""
 GRADIENTS = 256
 """Latent points at which rows' gradients are compared."""
 VANISHING = 4096
@@ -253,15 +254,17 @@ def _gap_at_points(
     if bound > 0:
         evidence = f"at {len(some)} sampled points the gap is at least {bound}, whatever cancels"
         return None, bound, Hypothesis(name, "supported", evidence)
-    pair = min((pair_gap(point, tolerance=precision) for point in some), key=lambda gap: gap.value if gap else 0)
-    known = min((g for g in map(_not_positive, (generic, pair)) if g is not None), key=lambda g: g.value, default=None)
+    pairs = (consistent_gap(point[None], tolerance=precision, largest=2) for point in some)
+    shown = (gap for gap in map(_not_positive, (generic, *pairs)) if gap is not None)
+    known = min(shown, key=lambda gap: gap.value, default=None)
     reason = "too many exchanges to enumerate, and no lower bound on what they cost is positive"
     return known, 0, Hypothesis(name, "unknown", reason)
 
 
 def _tied(J: np.ndarray, coarse: float) -> Gap | None:
-    """The smallest gap over tolerances up to ``coarse``: a larger one also hides entries of a direction."""
-    gaps = [consistent_gap(J, tolerance=coarse / 2**k) for k in range(TOLERANCES)]
+    """The smallest gap over tolerances up to ``coarse``, and exchanges of few latents: the larger a tolerance, the more
+    of a direction it hides too."""
+    gaps = [consistent_gap(J, tolerance=coarse / 2**k, largest=TIED) for k in range(TOLERANCES)]
     return None if None in gaps else min((gap for gap in gaps if gap is not None), key=lambda gap: gap.value)
 
 

@@ -1,9 +1,9 @@
 """Spread: what a sample of latent points says about the set that latents live on.
 
 The Occam theorem makes latents equal element-wise near every point. That it does so everywhere needs connected slices:
-for every latent ``t`` and value ``v`` the points with ``z_t = v`` form one piece, else a latent may be flipped or shifted
-in one piece and not in another. And it needs points that fill the space, in the small too: a line or a surface shows
-nothing of what lies beside it.
+for every latent ``t`` and value ``v`` the points with ``z_t = v`` form one piece, else a latent may be flipped or
+shifted in one piece and not in another. And it needs points that fill the space, in the small too: a line or a
+surface shows nothing of what lies beside it.
 
 Slices are windows of a latent. A hole in one is a spacing, along another latent, far wider than those on both sides of
 it; or an edge of the minimum spanning tree, with a share of the points on either side, far longer than its other edges.
@@ -116,7 +116,7 @@ def _widest(values: np.ndarray, tests: int) -> tuple[float, float] | None:
     ratio = spacings[k] * beside / np.maximum(np.maximum(left, right), np.finfo(float).tiny)
     most = beside * ((tests / LEVEL) ** (1 / beside) - 1)  # of exponential spacings with one mean
     worst = int(np.argmax(ratio))
-    return (values[k[worst]], values[k[worst] + 1]) if ratio[worst] > most else None
+    return (float(values[k[worst]]), float(values[k[worst] + 1])) if ratio[worst] > most else None
 
 
 def _split(z: np.ndarray) -> bool:
@@ -141,7 +141,7 @@ def _split(z: np.ndarray) -> bool:
 
 def full_dimensional(z: Float[np.ndarray, "point latent"]) -> Hypothesis:
     """Whether points spread in all directions, in the small too."""
-    n, d = z.shape
+    d = z.shape[1]
     kept = np.unique(z, axis=0)
     if len(kept) < PER_LATENT * d:
         return Hypothesis(SPREAD, "unknown", f"{len(kept)} different points of {d} latents (wanted {PER_LATENT * d})")
