@@ -187,7 +187,8 @@ def _module(model: Estimator, tensors: dict[str, torch.Tensor], k: int, paramete
     state = {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
     if "decoder.place" in state:  # exactly sparse
         rows, place = state["decoder.rows"] > 0, state["decoder.place"]
-        module.decoder, module.penalty = MaskedDecoder(module.decoder, rows[place].numpy(), len(rows)), None
+        module.decoder = MaskedDecoder(module.decoder, rows[place].numpy(), len(rows))
+        vars(module)["penalty"] = None
     _compare_shapes(module.state_dict(), state, parameters)
     module.to(state["mean"].dtype).load_state_dict(state)
     if isinstance(module, AutoencoderObjective):
