@@ -64,6 +64,17 @@ def test_only_a_penalty_that_counts_dependencies_asks_for_a_search(penalty, fitt
     assert model.refit_ is None
 
 
+def test_a_table_on_disk_is_searched_like_one_in_memory(fitted, tmp_path):
+    """Workers of joblib are handed large arrays as memory maps."""
+    _, sample, _, model = fitted
+    np.save(tmp_path / "x.npy", sample.x)
+    bias = 0.05 * nm.DependencySparsity()
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    again = nm.VAE(3, penalty=bias, n_models=2, training=PLAN, random_state=0).fit(mapped)
+    assert again.refit_ is not None
+    assert (again.structure_.dense == model.structure_.dense).all()
+
+
 def test_a_refit_is_saved_and_loaded(fitted, tmp_path):
     _, sample, _, model = fitted
     nm.save(model, tmp_path / "run")

@@ -38,7 +38,8 @@ from noumena.strength import relative_strength
 
 MOST_OBSERVED, MOST_LATENTS = 128, 16
 """Sizes up to which structures are searched: a refit decodes every row once for each kind of observation."""
-FEWEST_ROWS = 100
+FEWEST_ROWS, MOST_ROWS = 100, 50_000
+"""Rows below which structures are not searched, and those that are taken into memory of a table that is not."""
 MOST_STEPS = 1500
 """Steps of twins and refits, or those of the fit if they are fewer."""
 SHORT, SHORTER = 5, 8
@@ -109,7 +110,14 @@ class State:
 def searchable(n_observed: int, n_latents: int, rows: Rows) -> bool:
     """Whether data are of a kind and size whose structure is searched."""
     small = n_latents <= n_observed <= MOST_OBSERVED and 2 <= n_latents <= MOST_LATENTS
-    return small and isinstance(rows.train, Tensor) and len(rows.train) >= FEWEST_ROWS
+    return small and len(rows.train) >= FEWEST_ROWS
+
+
+def in_memory(rows: Rows) -> Rows:
+    """The rows as they are, or the first of those, in random order, that are on disk or in bytes."""
+    if isinstance(rows.train, Tensor):
+        return rows
+    return replace(rows, train=rows.train[:MOST_ROWS], held_out=rows.held_out[:MOST_ROWS])
 
 
 def search_and_refit(
@@ -125,6 +133,7 @@ def search_and_refit(
     ``fresh`` are models of the same seeds before training; ``read_off`` has the structures that a threshold reads off
     those models that did not diverge.
     """
+    rows = in_memory(rows)
     steps, rate = min(plan.steps, MOST_STEPS), min(plan.learning_rate, RATE)
     plan = plan.changed(steps=steps, learning_rate=rate, within=None, polish=0, patience=None)
     with warnings.catch_warnings():
