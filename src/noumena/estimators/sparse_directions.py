@@ -28,13 +28,16 @@ from noumena.derivatives import jacobian
 
 POINTS = 192
 """Rows of the data at which tangent spaces are taken; the first ``FIRST`` of them screen the starts."""
-FIRST = 48
-STARTS = 1200
-KEPT = 160
+FIRST = 24
+STARTS = 2000
+KEPT = 200
 """Starts, and how many distinct directions go on after the first few rounds."""
-SCREENING, ROUNDS = 4, 16
 SMALL = 0.02
 """Below this share of a row's length a direction counts as zero there in the reweighting."""
+SCREENING = ((0.04,) * 4, (0.3, 0.15, 0.08, 0.04))
+"""What counts as zero in the first rounds: the rows of a start at once, or all rows at first; each finds what the other
+misses."""
+ROUNDS = 16
 FAINT = 0.09
 """Above this share, in root mean square over points, a row counts as moved by a direction."""
 LEAST_ANGLE = 0.2
@@ -110,10 +113,10 @@ def sparse_directions(Q: Float[Tensor, "point observed latent"], *, seed: int = 
     d = Q.shape[2]
     length = Q.norm(dim=2, keepdim=True)
     unit = torch.where(length > 1e-9, Q / length.clamp_min(1e-9), 0.0)
-    weights = _starts(Q.shape[1], d, seed).to(Q)
-    weights, moves, _ = _reweighted(unit[:FIRST], weights, SCREENING, 2 * SMALL)
-    weights = weights[_distinct(moves, KEPT)]
-    _, moves, c = _reweighted(unit, weights, ROUNDS, SMALL)
+    starts = _starts(Q.shape[1], d, seed).to(Q)
+    screened = [_reweighted(unit[:FIRST], starts, smalls)[:2] for smalls in SCREENING]
+    weights, moves = (torch.cat(parts) for parts in zip(*screened, strict=True))
+    _, moves, c = _reweighted(unit, weights[_distinct(moves, KEPT)], (SMALL,) * ROUNDS)
     order = _distinct(moves, KEPT)
     vectors = torch.einsum("pid,kpd->kpi", Q, c[order])
     return Directions(moves[order].cpu().numpy(), vectors / vectors.norm(dim=2, keepdim=True).clamp_min(1e-12))
@@ -132,14 +135,14 @@ def _starts(n_observed: int, n_latents: int, seed: int) -> Float[Tensor, "start 
 
 
 def _reweighted(
-    unit: Float[Tensor, "point observed latent"], weights: Float[Tensor, "start observed"], rounds: int, small: float
+    unit: Float[Tensor, "point observed latent"], weights: Float[Tensor, "start observed"], smalls: tuple[float, ...]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Rounds of ``c(p) = argmin Σ_i w_i (u_i·c)²`` and ``w_i = 1 / (mean_p (u_i·c)² + ε²)``; weights, moves, ``c``."""
     P, n, d = unit.shape
     squares = (unit[:, :, :, None] * unit[:, :, None, :]).reshape(P, n, d * d)
     c = unit.new_zeros(len(weights), P, d)
     mean = unit.new_zeros(len(weights), n)
-    for _ in range(rounds):
+    for small in smalls:
         total = torch.einsum("kn,pne->kpe", weights, squares).reshape(-1, P, d, d)
         c = torch.linalg.eigh(total)[1][..., 0]
         mean = torch.einsum("pnd,kpd->kpn", unit, c).square().mean(dim=1)
