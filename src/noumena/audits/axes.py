@@ -5,7 +5,9 @@ other runs, whose ICA saw other rows, have them too (matched on the fitted rows,
 ones); when other starts of ICA end in the same ones; and when they are not Gaussian, for between Gaussian components
 every rotation is as good. In few dimensions two such rotations are often alike by chance, so components that cannot be
 told from Gaussian ones, on the rows their ICA did not see, are not counted; a single one is, as it is what the others
-leave.
+leave. Likewise rows without axes (a ring, Gaussian rows of a common random scale) have components that are far from
+Gaussian, each rotation as much as any other: a component counts only where the contrast, on rows that ICA did not see,
+falls when it is turned into any other one.
 """
 
 from __future__ import annotations
@@ -20,8 +22,17 @@ from jaxtyping import Bool, Float
 
 from noumena.audits.folds import Folds
 from noumena.audits.pairs import Pair, Side
-from noumena.guarantees.components import CLEAR, SPREAD_OF_A_GAUSSIAN, non_gaussianity
+from noumena.guarantees.components import (
+    CLEAR,
+    SPREAD_OF_A_GAUSSIAN,
+    curvature,
+    curvature_error,
+    non_gaussianity,
+)
 from noumena.guarantees.unmixing import SAME, Unmixing
+
+TURNED = 20_000
+"""Rows on which components are compared with turned ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +44,8 @@ class Axes:
     correlations: Float[np.ndarray, " component"]
     """Of these components with their partners, the smallest over the other runs."""
     separable: Bool[np.ndarray, " component"]
-    """Which of these components ICA can tell from one another: of two or more that may be Gaussian, none."""
+    """Which of these components ICA can tell from one another: of two or more that may be Gaussian, none; nor one that
+    may be turned into another at no cost."""
     counts: tuple[int, ...]
     """How many components are found again in every run, fold by fold."""
     gaussian: tuple[int, ...]
@@ -96,13 +108,25 @@ def _unseen(side: Side, folds: Folds, k: int, seed: int) -> Float[np.ndarray, "b
 
 
 def separable(s: Float[np.ndarray, "batch component"]) -> Bool[np.ndarray, " component"]:
-    """Which columns ICA can tell from one another: those that are not Gaussian, and a Gaussian one that is alone.
+    """Which columns ICA can tell from one another: those that are not Gaussian, and a Gaussian one that is alone, and
+    that the contrast prefers to turned ones.
 
     >>> separable(np.array([[-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0], [1.0, 1.0]] * 25)).tolist()
     [True, True]
     """
     gaussian = gaussian_columns(s)
-    return ~gaussian | (gaussian.sum() < 2)
+    return (~gaussian | (gaussian.sum() < 2)) & preferred(s[:: max(1, len(s) // TURNED)])
+
+
+def preferred(s: Float[np.ndarray, "batch component"]) -> Bool[np.ndarray, " component"]:
+    """Which columns the contrast prefers to their rotations with any other one, by ``CLEAR`` standard errors.
+
+    >>> angle = 2 * np.pi * np.arange(400) / 400
+    >>> preferred(np.column_stack([np.cos(angle), np.sin(angle)])).tolist()  # a circle has no axes
+    [False, False]
+    """
+    falls = curvature(s) >= CLEAR * curvature_error(s)
+    return np.where(np.eye(len(falls), dtype=bool), True, falls).all(axis=1)
 
 
 def gaussian_columns(s: Float[np.ndarray, "batch component"]) -> Bool[np.ndarray, " component"]:

@@ -66,6 +66,15 @@ class ChainedDecoder(nn.Module):
         """Observations of latents, in the precision of the latents."""
         return self.decoder(z @ self.mixing.T.to(z) + self.offset.to(z))
 
+    def layers(self) -> nn.Sequential:
+        """The same as a chain of layers, for those who read architectures."""
+        observed, latents = self.mixing.shape
+        affine = nn.Linear(latents, observed, dtype=self.mixing.dtype)
+        with torch.no_grad():
+            affine.weight.copy_(self.mixing)
+            affine.bias.copy_(self.offset)
+        return nn.Sequential(affine, self.decoder)
+
 
 class Refused(InputError):
     """Stage 2 found nothing sparse in any code of a stage 1."""

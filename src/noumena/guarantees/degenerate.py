@@ -33,6 +33,7 @@ from scipy.sparse.csgraph import connected_components
 
 from noumena import checks
 from noumena.ambiguity import Ambiguity, Blocks
+from noumena.estimators.degenerate import ChainedDecoder
 from noumena.guarantees.fitted import FittedReading, checked_rows, weighed
 from noumena.guarantees.flat_rows import on_flat_rows
 from noumena.guarantees.injectivity import read_decoder
@@ -106,7 +107,7 @@ def degenerate_ladder(
     if exact:
         return Reading("degenerate mixture", theorems)
     unseen = (MIXING, RECONSTRUCTION) if decoder is None else ()
-    return FittedReading("degenerate mixture", theorems, frozenset((AGAIN_A_MIXTURE, SPARSE, *unseen)))
+    return FittedReading("degenerate mixture", theorems, assumed=frozenset((AGAIN_A_MIXTURE, SPARSE, *unseen)))
 
 
 _RESTS_ON = ("the other model's decoder is injective, continuous and piecewise affine too, with as many latents",)
@@ -170,7 +171,7 @@ class _Law:
 
 
 def _mixing(decoder: Any, n_latents: int) -> Hypothesis:
-    f = read_decoder(decoder, n_latents)
+    f = read_decoder(decoder.layers() if isinstance(decoder, ChainedDecoder) else decoder, n_latents)
     parts = (f.piecewise_affine, f.continuous, f.injective)
     worst = next((h for a in ("fails", "unknown") for h in parts if h.answer == a), f.injective)
     return Hypothesis(MIXING, worst.answer, worst.evidence)

@@ -13,7 +13,7 @@ other ``unknown`` leaves a theorem of a fitted mixture without a conclusion.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import sqrt
 from typing import Any
@@ -62,7 +62,7 @@ Rows = Float[np.ndarray, "batch latent"]
 class FittedReading(Reading):
     """A reading of something estimated: a theorem concludes only where every premise that data can show is shown."""
 
-    assumed: frozenset[str] = frozenset()
+    assumed: frozenset[str] = field(default=frozenset(), kw_only=True)
     """Names of hypotheses that no data can show; only these may stay unknown."""
 
     def missing(self, theorem: Theorem) -> tuple[str, ...]:
@@ -139,7 +139,9 @@ def on_rows(law: Mixture, rows: Rows | None) -> dict[str, Hypothesis]:
     """The premises that rows decide, by name; ``unknown`` without rows, or with too few."""
     names = (*DATA, *DATA_ON_AXES)
     if rows is None:
-        return {name: Hypothesis(name, "unknown", "no rows were given; pass rows the fit did not see") for name in names}
+        return {
+            name: Hypothesis(name, "unknown", "no rows were given; pass rows the fit did not see") for name in names
+        }
     k, d = law.n_components, law.n_latents
     needed = max(LEAST_ROWS, 2 * ROWS_PER_NUMBER * k * (1 + 2 * d))
     if len(rows) < needed:
@@ -284,8 +286,10 @@ def density(law: Mixture, rows: Rows) -> Float[np.ndarray, " batch"]:
 def held_out_gain(rows: Rows, k: int, rival: int) -> Float[np.ndarray, " batch"]:
     """What ``rival`` full components explain better than ``k`` do, row by row, each fitted to the other half."""
     first, second = (rows[part] for part in halves(len(rows), 0))
-    gains = [_fit(a, rival, "full").score_samples(b) - _fit(a, k, "full").score_samples(b) for a, b in
-             ((first, second), (second, first))]
+    gains = [
+        _fit(a, rival, "full").score_samples(b) - _fit(a, k, "full").score_samples(b)
+        for a, b in ((first, second), (second, first))
+    ]
     return np.concatenate(gains)
 
 

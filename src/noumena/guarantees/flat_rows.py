@@ -60,9 +60,13 @@ def _gaussian(law: Mixture, rows: Rows, tolerance: float) -> Hypothesis:
         if gain.mean() > LEAST_GAIN:
             worst = max(worst, (gain_in_errors(gain), float(gain.mean()), j))
     if judged < len(rows) / 2:
-        return Hypothesis(GAUSSIAN, "unknown", f"components of {PER_COMPONENT} rows or more hold {judged} of {len(rows)}")
+        return Hypothesis(
+            GAUSSIAN, "unknown", f"components of {PER_COMPONENT} rows or more hold {judged} of {len(rows)}"
+        )
     errors, gained, j = worst
-    evidence = f"{BINS} Gaussians in place of component {j} gain {gained:.3g} nats per row, {errors:.1f} standard errors"
+    evidence = (
+        f"{BINS} Gaussians in place of component {j} gain {gained:.3g} nats per row, {errors:.1f} standard errors"
+    )
     level = AGAINST + np.log10(law.n_components)  # the worst of several
     return Hypothesis(GAUSSIAN, "supported" if errors <= level else "fails", f"{evidence} (at most {level:.1f})")
 

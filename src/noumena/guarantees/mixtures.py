@@ -116,7 +116,7 @@ def mixture_ladder(
     if exact:
         return Reading("mixture prior", tuple(theorems))
     unseen = (f.piecewise_affine, f.continuous, f.weakly, f.injective) if decoder is None else ()
-    return FittedReading("mixture prior", tuple(theorems), frozenset(h.name for h in unseen))
+    return FittedReading("mixture prior", tuple(theorems), assumed=frozenset(h.name for h in unseen))
 
 
 _STATES = ", the hidden variables (k, d_j, P(U))"

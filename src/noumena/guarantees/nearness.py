@@ -11,7 +11,7 @@ generation, independent non-Gaussian white factors and perfect reconstruction, b
 Deviations: Theorem 1 approximates a near-isometry whose distances are off by ``((1+L)² − 1)·Δ``, which its lemma allows
 up to Δ: a premise of its own here, read at the best scale of the latents (``lipschitz``). Known ``c_D`` grow
 exponentially with the number D of latents, so a bound is given only with the user's ``constant``; K and K' are not
-known. Δ is the sample's diameter and ε is about the sampled region. "Non-Gaussian" allows one Gaussian component, as
+known. Arrays without a decoder must agree, up to a rigid map with one scale for Theorem 1. Δ is the sample's diameter and ε is about the sampled region. "Non-Gaussian" allows one Gaussian component, as
 ICA does. Theorem 2 on arrays starts from their measured agreement up to an affine map, as no decoder is seen.
 """
 
@@ -31,10 +31,12 @@ from noumena.ambiguity import Ambiguity
 from noumena.estimators import Estimator
 from noumena.guarantees import components as ica
 from noumena.guarantees import lipschitz
+from noumena.guarantees.agreement import RIGID as RIGID_MAP
 from noumena.guarantees.agreement import Agreement, agree, agreements, runs_of
 from noumena.guarantees.components import GAUSSIAN, INDEPENDENT, Components
+from noumena.guarantees.fitted import FittedReading
 from noumena.guarantees.lipschitz import CONVEX, INJECTIVE, ISOMETRIC, BiLipschitz, proportional_term
-from noumena.guarantees.theorem import Hypothesis, Reading, Theorem
+from noumena.guarantees.theorem import Hypothesis, Theorem
 from noumena.guarantees.unmixing import SINGULAR, whitening_factor
 from noumena.worlds import World
 
@@ -49,6 +51,8 @@ POINTS, ROWS = 256, 10_000
 """Points where Jacobians are taken, and rows drawn from a world."""
 SHARE = 0.05
 """Of the variance: runs that differ by less have the same outputs, and errors below it leave the data explained."""
+UNSEEN = frozenset((OUTPUTS, INJECTIVE, ISOMETRIC, CONVEX, EXPLAINED, GENERATION))
+"""What rows of representations cannot show: it is about decoders, losses and the data generation."""
 GAUSSIAN_LAWS = ("gaussian", "unit gaussian", "correlated gaussian", "linear sem")
 FULL_SUPPORT, WHITE_LAWS = (*GAUSSIAN_LAWS, "laplace"), ("unit gaussian", "laplace", "uniform")
 CLEAR = 5.0
@@ -74,7 +78,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Nearness(Reading):
+class Nearness(FittedReading):
     """Theorems 1 to 3 read on one subject, with the numbers behind them."""
 
     measured: str
@@ -290,7 +294,7 @@ def _world(world: World, read: _Decoded, constant: float | None) -> Nearness:
     rests_on = (*_others(read.lipschitz), "the model reconstructs the observations perfectly")
     theorems = _theorems(read.z.shape[1], rigid, after_ica, structural, rests_on)
     size = lipschitz.diameter(read.z)
-    return Nearness("world", theorems, "structural", size, read.lipschitz, found, (), constant)
+    return Nearness("world", theorems, "structural", size, read.lipschitz, found, (), constant, assumed=UNSEEN)
 
 
 def _convex(world: World, read: _Decoded) -> Hypothesis:
@@ -355,7 +359,8 @@ def _fitted(
     structural = (ica.independent(components), explained, generation)
     theorems = _theorems(read.z.shape[1], rigid, after_ica, structural, _others(read.lipschitz))
     size = lipschitz.diameter(read.z)
-    return Nearness(subject, theorems, "statistical", size, read.lipschitz, components, found, constant)
+    near = read.lipschitz, components, found, constant
+    return Nearness(subject, theorems, "statistical", size, *near, assumed=UNSEEN)
 
 
 def _model(model: Estimator, read: _Decoded, constant: float | None, settings: dict[str, Any]) -> Nearness:
@@ -393,8 +398,8 @@ def _arrays(runs: list[np.ndarray], settings: dict[str, Any]) -> Nearness:
     gaussian = ica.non_gaussian(components)
     support = [lipschitz.convex(run, sampled=False, seed=settings["seed"]) for run in runs]
     unseen = tuple(Hypothesis(name, "unknown", "no decoder was seen") for name in (OUTPUTS, INJECTIVE, ISOMETRIC))
-    rigid = (*unseen, next((h for h in support if h.answer == "fails"), support[0]))
+    rigid = (agree(found, RIGID_MAP), *unseen, next((h for h in support if h.answer == "fails"), support[0]))
     after_ica = (agree(found), ica.full_rank(components), gaussian, ica.separated(components, gaussian))
     theorems = _theorems(runs[0].shape[1], rigid, after_ica, (), ("the runs are optima of one loss on one data set",))
     size = lipschitz.diameter(runs[0])
-    return Nearness("set of arrays", theorems, "statistical", size, None, components, found, None)
+    return Nearness("set of arrays", theorems, "statistical", size, None, components, found, None, assumed=UNSEEN)
