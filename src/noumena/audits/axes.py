@@ -31,6 +31,8 @@ from noumena.guarantees.components import (
 )
 from noumena.guarantees.unmixing import SAME, Unmixing
 
+FALLS = 2.5
+"""Standard errors by which the contrast must fall when a component is turned; being found again guards it too."""
 TURNED = 20_000
 """Rows on which components are compared with turned ones."""
 
@@ -119,13 +121,13 @@ def separable(s: Float[np.ndarray, "batch component"]) -> Bool[np.ndarray, " com
 
 
 def preferred(s: Float[np.ndarray, "batch component"]) -> Bool[np.ndarray, " component"]:
-    """Which columns the contrast prefers to their rotations with any other one, by ``CLEAR`` standard errors.
+    """Which columns the contrast prefers to their rotations with any other one, by ``FALLS`` standard errors.
 
     >>> angle = 2 * np.pi * np.arange(400) / 400
     >>> preferred(np.column_stack([np.cos(angle), np.sin(angle)])).tolist()  # a circle has no axes
     [False, False]
     """
-    falls = curvature(s) >= CLEAR * curvature_error(s)
+    falls = curvature(s) >= FALLS * curvature_error(s)
     return np.where(np.eye(len(falls), dtype=bool), True, falls).all(axis=1)
 
 

@@ -242,8 +242,8 @@ class SparseComponents(Transformer):
             )
         if found is not None and not bool((sparse & found.preferred).any()):
             raise checks.InputError(
-                "x must be sparse along some direction. Got data with no sparse direction found in one half of the rows "
-                "that the other half prefers to random ones: they may have heavy tails, but no axes."
+                "x must be sparse along some direction. Got data with no sparse direction found in one half of the "
+                "rows that the other half prefers to random ones: they may have heavy tails, but no axes."
             )
 
 

@@ -74,8 +74,8 @@ def degenerate_ladder(
     """Theorems 3.5, 3.7 and 3.9, and their block-wise form, read on a mixture of latents.
 
     ``explained`` is the R² of the reconstruction, ``sparsity`` the pair ``(E‖ẑ‖₀, E‖z‖₀)`` of learned and true active
-    latents; ``exact`` says that the mixture is known, not fitted; ``tolerance`` is relative to spreads. A fitted mixture
-    is judged on ``rows`` of latents, and without them nothing is concluded (see ``fitted``).
+    latents; ``exact`` says that the mixture is known, not fitted; ``tolerance`` is relative to spreads. A fitted
+    mixture is judged on ``rows`` of latents, and without them nothing is concluded (see ``fitted``).
 
     >>> cross = Mixture([0.5, 0.5], [[1, 0], [0, 2]], [np.diag([1, 0]), np.diag([0, 1])])
     >>> reading = degenerate_ladder(cross, exact=True)

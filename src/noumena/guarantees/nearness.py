@@ -11,7 +11,7 @@ generation, independent non-Gaussian white factors and perfect reconstruction, b
 Deviations: Theorem 1 approximates a near-isometry whose distances are off by ``((1+L)² − 1)·Δ``, which its lemma allows
 up to Δ: a premise of its own here, read at the best scale of the latents (``lipschitz``). Known ``c_D`` grow
 exponentially with the number D of latents, so a bound is given only with the user's ``constant``; K and K' are not
-known. Arrays without a decoder must agree, up to a rigid map with one scale for Theorem 1. Δ is the sample's diameter and ε is about the sampled region. "Non-Gaussian" allows one Gaussian component, as
+known. Arrays must agree, for Theorem 1 up to a rigid map with one scale. Δ is the sample's diameter and ε is about the sampled region. "Non-Gaussian" allows one Gaussian component, as
 ICA does. Theorem 2 on arrays starts from their measured agreement up to an affine map, as no decoder is seen.
 """
 

@@ -61,8 +61,8 @@ def certify(subject: Any, *, at: Any = None, threshold: float | None = None, ind
 
     A mixture (``worlds.Mixture``, or scikit-learn's fitted one), a world or a fitted model whose latents are one
     (``worlds.degenerate``, ``DegenerateMixture``), and two or more arrays of representations of the same rows are read
-    by the theorems made for them, ``mixture_ladder``, ``degenerate_ladder`` and ``nearness``. A fitted mixture is judged
-    ``at`` rows of latents that its fit did not see, and without them nothing is concluded.
+    by the theorems made for them, ``mixture_ladder``, ``degenerate_ladder`` and ``nearness``. A fitted mixture is
+    judged ``at`` rows of latents that its fit did not see, and without them nothing is concluded.
 
     >>> certify(Structure([[1, 0], [1, 0], [1, 1], [0, 1], [0, 1]])).answer
     'identified'
