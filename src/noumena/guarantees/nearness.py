@@ -11,8 +11,9 @@ generation, independent non-Gaussian white factors and perfect reconstruction, b
 Deviations: Theorem 1 approximates a near-isometry whose distances are off by ``((1+L)² − 1)·Δ``, which its lemma allows
 up to Δ: a premise of its own here, read at the best scale of the latents (``lipschitz``). Known ``c_D`` grow
 exponentially with the number D of latents, so a bound is given only with the user's ``constant``; K and K' are not
-known. Arrays must agree, for Theorem 1 up to a rigid map with one scale. Δ is the sample's diameter and ε is about the sampled region. "Non-Gaussian" allows one Gaussian component, as
-ICA does. Theorem 2 on arrays starts from their measured agreement up to an affine map, as no decoder is seen.
+known. Arrays must agree, for Theorem 1 up to a rigid map with one scale. Δ is the sample's diameter and ε is about the
+sampled region. "Non-Gaussian" allows one Gaussian component, as ICA does. Theorem 2 on arrays starts from their
+measured agreement up to an affine map, as no decoder is seen.
 """
 
 from __future__ import annotations
