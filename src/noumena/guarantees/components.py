@@ -106,7 +106,7 @@ def curvature(s: Float[np.ndarray, "batch component"]) -> Float[np.ndarray, "com
     return pull[:, None] + pull - slope - slope.T
 
 
-def curvature_error(s: Float[np.ndarray, "batch component"]) -> Float[np.ndarray, "component component"]:
+def _jackknife(s: np.ndarray) -> np.ndarray:
     """The standard error of ``curvature``, by leaving out one group of rows at a time."""
     group = np.arange(len(s)) % GROUPS
     without = np.stack([curvature(s[group != g]) for g in range(GROUPS)])
@@ -181,7 +181,7 @@ def components(z: Any, *, restarts: int = 5, seed: int = 0) -> Components | None
         non_gaussianity(s),
         dependence(s),
         curvature(s),
-        curvature_error(s),
+        _jackknife(s),
     )
 
 
