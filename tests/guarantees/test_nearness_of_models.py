@@ -161,8 +161,9 @@ def test_arrays_that_break_one_hypothesis_lose_the_theorem_for_that_reason(runs,
 
 def test_a_hole_in_any_run_breaks_the_rigid_theorem():
     holed = drawn(two_intervals, 4000).numpy()
-    assert nearness([RUN, holed]).theorem(RIGID).broken == (CONVEX,)
-    assert nearness([holed, RUN]).theorem(RIGID).broken == (CONVEX,)
+    assert CONVEX in nearness([RUN, holed]).theorem(RIGID).broken
+    assert CONVEX in nearness([holed, RUN]).theorem(RIGID).broken
+    assert nearness([holed, holed @ TURN]).theorem(RIGID).broken == (CONVEX,)
 
 
 def test_a_stack_or_tensors_are_runs_too():

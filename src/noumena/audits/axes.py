@@ -27,7 +27,7 @@ from noumena.audits.turning import preference
 from noumena.guarantees.components import CLEAR, SPREAD_OF_A_GAUSSIAN, non_gaussianity
 from noumena.guarantees.unmixing import SAME, Unmixing
 
-PREFERRED, PREFERRED_IN_SAMPLE = 1.7, 3.5
+PREFERRED, PREFERRED_IN_SAMPLE = 1.6, 3.5
 """Deviations of chance by which a component must be preferred to turned ones, on average over the others it is turned
 into: a mean over all fits varies less than one of them, and being found again guards it too. Rows that ICA saw prefer
 what it found in them, so in-sample more is asked."""

@@ -2,10 +2,10 @@
 
 The contrast of two columns (``log cosh``, which heavy tails make small and light tails large) is compared with its mean
 over all rotations of their plane. Chance is measured on the same rows: if the plane had no axes, every row could be
-turned by an angle of its own without being less likely, so the contrast's deviation under such turns of all rows is what
-it has by chance. This keeps the rows' lengths, so a ring, a disc or a common random scale have no axes, whatever their
-tails. Columns are made white in their plane first, so ``s²`` says nothing; what the contrast shares with it is taken
-out, which leaves less chance between columns of different laws.
+turned by an angle of its own without being less likely, so chance is the contrast's deviation when all rows are turned
+so. This keeps the rows' lengths: a ring, a disc or a common random scale have no axes, whatever their tails. Columns
+are made white in their plane first, without letting far rows decide, so ``s²`` says nothing; what the contrast shares
+with it is taken out, which leaves less chance between columns of different laws.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ ANGLES, RADII = 64, 1024
 """Of the table of rotations: angles of a half turn, and lengths of rows, between which it is interpolated."""
 LEAST_SHARE = 0.4
 """A column this much nearer to a Gaussian than the other takes no side: of the two, the other's contrast decides."""
+FAR = 3.0
+"""Rows farther out, in deviations of a column, are moved to this length along their direction."""
 DEPENDENT = 1 - 1e-9
 """Columns that correlate more are one column."""
+TINY = 1e-12
 
 Column = Float[np.ndarray, " batch"]
 
@@ -35,8 +38,7 @@ def preference(s: Float[np.ndarray, "batch component"]) -> Float[np.ndarray, "co
     >>> bool(abs(preference(np.column_stack([np.cos(angle), np.sin(angle)]))[0, 1]) < 0.01)  # a circle has no axes
     True
     """
-    d, spread = s.shape[1], s.std(axis=0)
-    s = (s - s.mean(axis=0)) / np.where(spread > 0, spread, 1)
+    d = s.shape[1]
     found = np.full((d, d), np.inf)
     for i, j in combinations(range(d), 2):
         found[i, j] = found[j, i] = _preference(s[:, i], s[:, j])
@@ -44,22 +46,25 @@ def preference(s: Float[np.ndarray, "batch component"]) -> Float[np.ndarray, "co
 
 
 def _preference(a: Column, b: Column) -> float:
-    """Of two standardised columns: the contrast's gain over rotations, in deviations under turns of every row."""
-    correlation = float((a * b).mean())
-    if abs(correlation) > DEPENDENT:
-        return 0.0
-    a, b = _white(a, b, correlation)
+    """Of two columns: the contrast's gain over rotations, in deviations under turns of every row."""
+    a, b = _white(a, b)
+    nearer = FAR / np.maximum(np.hypot(a, b), FAR)
+    a, b = _white(a * nearer, b * nearer)
     contrasts, squared = (log_cosh(a), log_cosh(b)), a**2 + b**2
     side_a, side_b = _sides(*(float(c.mean()) - LOG_COSH_OF_A_GAUSSIAN for c in contrasts))
     mean, second, even, odd = _harmonics(np.sqrt(squared))
-    shared = float((second * squared).sum() / (squared**2).sum())
+    shared = float((second * squared).sum() / max((squared**2).sum(), TINY))
     gain = side_a * (contrasts[0] - mean) + side_b * (contrasts[1] - mean) - shared * (side_a - side_b) * (a**2 - b**2)
     chance = (side_a + side_b) ** 2 * even + (side_a - side_b) ** 2 * (odd + (second - shared * squared) ** 2 / 2)
-    return float(gain.sum() / (np.sqrt(chance.sum()) + 1e-12))
+    return float(gain.sum() / max(np.sqrt(chance.sum()), TINY))
 
 
-def _white(a: Column, b: Column, correlation: float) -> tuple[Column, Column]:
-    """Two standardised columns made uncorrelated by the least change."""
+def _white(a: Column, b: Column) -> tuple[Column, Column]:
+    """Two columns standardised, and made uncorrelated by the least change; as they are where they are one column."""
+    a, b = ((x - x.mean()) / max(x.std(), TINY) for x in (a, b))
+    correlation = float((a * b).mean())
+    if abs(correlation) > DEPENDENT:
+        return a, b
     plus, minus = 1 / np.sqrt(1 + correlation), 1 / np.sqrt(1 - correlation)
     keep, take = (plus + minus) / 2, (plus - minus) / 2
     return keep * a + take * b, take * a + keep * b
