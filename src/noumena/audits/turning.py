@@ -47,6 +47,8 @@ def preference(s: Float[np.ndarray, "batch component"]) -> Float[np.ndarray, "co
 
 def _preference(a: Column, b: Column) -> float:
     """Of two columns: the contrast's gain over rotations, in deviations under turns of every row."""
+    if _one_column(a, b):
+        return 0.0
     a, b = _white(a, b)
     nearer = FAR / np.maximum(np.hypot(a, b), FAR)
     a, b = _white(a * nearer, b * nearer)
@@ -59,12 +61,16 @@ def _preference(a: Column, b: Column) -> float:
     return float(gain.sum() / max(np.sqrt(chance.sum()), TINY))
 
 
+def _one_column(a: Column, b: Column) -> bool:
+    """Whether there is no plane: one column is constant, or a multiple of the other."""
+    spread = float(a.std() * b.std())
+    return spread == 0 or abs(float(((a - a.mean()) * (b - b.mean())).mean())) > DEPENDENT * spread
+
+
 def _white(a: Column, b: Column) -> tuple[Column, Column]:
-    """Two columns standardised, and made uncorrelated by the least change; as they are where they are one column."""
-    a, b = ((x - x.mean()) / max(x.std(), TINY) for x in (a, b))
+    """Two columns standardised, and made uncorrelated by the least change."""
+    a, b = ((x - x.mean()) / x.std() for x in (a, b))
     correlation = float((a * b).mean())
-    if abs(correlation) > DEPENDENT:
-        return a, b
     plus, minus = 1 / np.sqrt(1 + correlation), 1 / np.sqrt(1 - correlation)
     keep, take = (plus + minus) / 2, (plus - minus) / 2
     return keep * a + take * b, take * a + keep * b

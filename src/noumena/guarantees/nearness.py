@@ -11,7 +11,7 @@ generation, independent non-Gaussian white factors and perfect reconstruction, b
 Deviations: Theorem 1 approximates a near-isometry whose distances are off by ``((1+L)² − 1)·Δ``, which its lemma allows
 up to Δ: a premise of its own here, read at the best scale of the latents (``lipschitz``). Known ``c_D`` grow
 exponentially with the number D of latents, so a bound is given only with the user's ``constant``; K and K' are not
-known. Arrays must agree, for Theorem 1 up to a rigid map with one scale. Δ is the sample's diameter and ε is about the
+known. Runs must agree, for Theorem 1 up to a rigid map with one scale. Δ is the sample's diameter and ε is about the
 sampled region. "Non-Gaussian" allows one Gaussian component, as ICA does. Theorem 2 on arrays starts from their
 measured agreement up to an affine map, as no decoder is seen. Only what a subject cannot show is assumed, and printed:
 where a decoder is seen, a premise that stays unknown leaves the theorem open.
@@ -233,7 +233,8 @@ def _fitted(
 ) -> Nearness:
     components = (read.components,)
     gaussian = ica.non_gaussian(components)
-    rigid = (outputs, read.injective, read.isometric, read.convex)
+    runs = (agree(found, RIGID_MAP),) if found else ()
+    rigid = (*runs, outputs, read.injective, read.isometric, read.convex)
     after_ica = (*rigid, ica.full_rank(components), gaussian, ica.separated(components, gaussian))
     generation = Hypothesis(GENERATION, "unknown", "the true decoder is not seen")
     structural = (ica.independent(components), explained, generation)
