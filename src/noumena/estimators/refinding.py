@@ -4,7 +4,8 @@ Two bases of the same space are alike by chance, the more so the fewer dimension
 (a common random scale of Gaussian rows, a ring) have directions that look sparse, each as much as any other. So a
 direction counts as found again when (1) the halves' directions nearest to it have high cosines, beyond those of
 randomly turned bases, and (2) the rows of each half prefer the *other* half's direction to random ones, by the
-likelihood of a spike and slab, paired over rows. Rotation-invariant rows prefer none, whatever their tails.
+likelihood of a spike and slab, paired over rows. Rotation-invariant rows prefer none, whatever their tails: each half is
+made white again without letting far rows decide, so that the bulk is as round as it is.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ PREFERRED = 4.0
 """Standard errors by which the other half's rows must prefer a direction to random ones."""
 RANDOM = 64
 """Random directions, and random rotations, that say what chance is."""
+NEAR = 0.9
+"""The share of rows that stay as far out as they are; others are moved in to their distance."""
 LEAST_ROWS, ROWS_PER_COMPONENT = 40, 10
 """Of a half, in all and per component: fewer show nothing."""
 
@@ -73,12 +76,25 @@ def _alike(W: Basis, A: Basis, B: Basis) -> tuple[Float[Tensor, " component"], t
 def _preference(rows: Tensor, directions: Basis) -> Float[Tensor, " component"]:
     """How many standard errors more likely rows are along each direction than along random ones."""
     d = rows.shape[1]
+    rows, back = _round(rows)
     drawn = torch.randn(RANDOM, d, generator=seeds.generator(0, "random directions", d)).to(rows)
-    y = rows @ torch.cat([directions, _unit(drawn)]).T
+    y = rows @ torch.cat([_unit(directions @ back), _unit(drawn)]).T
     u = (y - y.mean(dim=0)) / y.std(dim=0).clamp_min(1e-30)
     density = fit_spikes(u).log_density(u)
     gain = density[:, : len(directions)] - density[:, len(directions) :].mean(dim=1, keepdim=True)
     return gain.mean(dim=0) / (gain.std(dim=0) / sqrt(len(rows)) + 1e-12)
+
+
+def _round(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows with far ones moved in along their directions, made white, and the matrix back; the same rows if flat."""
+    rows = rows - rows.mean(dim=0)
+    distance = rows.norm(dim=1, keepdim=True)
+    nearer = (distance.quantile(NEAR) / distance.clamp_min(1e-30)).clamp(max=1)
+    value, vector = torch.linalg.eigh((rows * nearer).T @ (rows * nearer) / len(rows))
+    if value[0] <= 1e-9 * value[-1]:
+        return rows, torch.eye(rows.shape[1]).to(rows)
+    root = value.sqrt()
+    return rows * nearer @ (vector / root) @ vector.T, (vector * root) @ vector.T
 
 
 def _turns(like: Basis) -> list[Tensor]:
