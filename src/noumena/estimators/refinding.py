@@ -4,8 +4,8 @@ Two bases of the same space are alike by chance, the more so the fewer dimension
 (a common random scale of Gaussian rows, a ring) have directions that look sparse, each as much as any other. So a
 direction counts as found again when (1) the halves' directions nearest to it have high cosines, beyond those of
 randomly turned bases, and (2) the rows of each half prefer the *other* half's direction to random ones, by the
-likelihood of a spike and slab, paired over rows. Rotation-invariant rows prefer none, whatever their tails: each half is
-made white again without letting far rows decide, so that the bulk is as round as it is.
+likelihood of a spike and slab, paired over rows. Rotation-invariant rows prefer none, whatever their tails: each half
+is made white again without letting far rows decide, so that the bulk is as round as it is.
 """
 
 from __future__ import annotations
