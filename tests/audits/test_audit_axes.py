@@ -57,3 +57,18 @@ def test_in_sample_gaussian_rows_have_no_axes_though_both_runs_share_their_ica()
     z = rng.normal(size=(600, 2))
     found = audit([z, z @ ortho_group.rvs(2, random_state=1)], held_out=False, shuffles=1)
     assert found.axes.found == 0
+
+
+@pytest.mark.parametrize("kind", ["ring", "scale"])
+def test_rotation_invariant_rows_have_no_axes(kind):
+    found = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        z = rng.normal(size=(800, 2))
+        length = np.linalg.norm(z, axis=1, keepdims=True)
+        z = z / length if kind == "ring" else z * np.exp(rng.normal(size=(800, 1)))
+        turn = np.linalg.qr(rng.normal(size=(2, 2)))[0]
+        axes = audit([z, z @ turn], folds=2, shuffles=1, seed=seed).axes
+        assert axes is not None
+        found += axes.found
+    assert found <= 1

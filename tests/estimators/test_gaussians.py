@@ -84,7 +84,7 @@ def test_rare_patterns_join_the_nearest_and_leave_its_moments_alone():
 def test_the_ladder_reads_permutation_and_scaling_off_the_codes_of_a_good_world():
     z, _ = LAW.sample(4000, seed=4)
     law = mixture_of_masks(z).mixture
-    reading = nm.degenerate_ladder(law)
+    reading = nm.degenerate_ladder(law, rows=z)
     assert reading.broken == ()
     assert all(reading.ambiguity(i) == Ambiguity("permutation+scaling") for i in range(3))
 
@@ -151,12 +151,12 @@ def test_ranks_differ_where_the_components_do_also_off_the_axes():
 
 
 def test_snapped_to_axes_the_ladder_ends_at_permutation_and_scaling():
-    z, _ = LAW.sample(2000, seed=7)
-    model = DegenerateGaussians(3, n_restarts=2, axes=True).fit(noisy(z, 0.005))
+    x = noisy(LAW.sample(2000, seed=7)[0], 0.005)
+    model = DegenerateGaussians(3, n_restarts=2, axes=True).fit(x)
     assert model.ranks_.tolist() == [2, 2, 2]
     for covariance in model.mixture_.covariances:
         assert (np.diag(covariance) == 0).sum() == 1
-    reading = nm.degenerate_ladder(model.mixture_)
+    reading = nm.degenerate_ladder(model.mixture_, rows=x)
     assert reading.broken == ()
     assert reading.ambiguity(0) == Ambiguity("permutation+scaling")
 

@@ -210,8 +210,9 @@ def test_the_objective_is_the_sum_of_squares_of_what_the_components_differ_from_
 
 
 def test_restarts_of_gaussian_rows_disagree_and_that_is_said():
-    model = ICA(n_restarts=4, tol=1e-2).fit(np.random.default_rng(0).normal(size=(3000, 6)))
-    assert model.restart_agreement_ < 0.9
+    tables = (np.random.default_rng(seed).normal(size=(3000, 6)) for seed in range(12))
+    agreements = [ICA(n_restarts=4, tol=1e-2).fit(x).restart_agreement_ for x in tables]
+    assert sum(agreement < 0.9 for agreement in agreements) >= 7  # now and then four restarts do meet
 
 
 def test_tables_fitted_as_one_batch_are_fitted_as_if_alone():

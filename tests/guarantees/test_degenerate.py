@@ -270,7 +270,7 @@ def test_a_fitted_mixture_is_read_within_a_tolerance() -> None:
     start = np.stack([z[u == j].mean(axis=0) for j in (0, 1)])
     precisions = np.stack([np.diag([1.0, 1e4]), np.diag([1e4, 1.0])])
     fitted = GaussianMixture(2, means_init=start, precisions_init=precisions, random_state=0).fit(z)
-    reading = degenerate_ladder(fitted, explained=0.97, sparsity=(1.0, 1.0))
+    reading = degenerate_ladder(fitted, explained=0.97, sparsity=(1.0, 1.0), rows=z)
     assert reading.broken == ()
     answers = {answer(reading, n) for n in (GENERIC, COMMON_POINT, COMMON_BASIS, STANDARD_BASIS, VARIABILITY, SPARSE)}
     assert answers == {"supported"}

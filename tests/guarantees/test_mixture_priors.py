@@ -146,7 +146,7 @@ def test_a_fitted_mixture_supports_with_numbers_what_a_known_one_shows() -> None
     z, _ = world().sample(4000, seed=1)
     start = {"weights_init": [0.25] * 4, "means_init": MEANS, "random_state": 0}
     fitted = GaussianMixture(4, covariance_type="diag", **start).fit(z)
-    reading = mixture_ladder(fitted, decoder=LEAKY)
+    reading = mixture_ladder(fitted, decoder=LEAKY, rows=z)
     answers = {h.name: h.answer for h in reading.hypotheses}
     assert [answers[name] for name in (NON_DEGENERATE, INDEPENDENT, DISTINCT_RATIOS)] == ["supported"] * 3
     assert answers[PIECEWISE_AFFINE] == "holds"

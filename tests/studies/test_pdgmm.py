@@ -349,7 +349,8 @@ def test_table_17_has_four_kinds_of_thirteen_rows():
 def test_tables_of_a_violation_carry_its_certificate(study, parameters, start):
     rows = run(study, parameters, **TINY, **({"n": 4} if study is table19 else {}))
     found = line(study.compare(rows), start)
-    assert f"{rows[-1]['r2']:.3f} (1)" in found
+    judged = [row for row in rows if row["refused"] is None]  # sparsity may refuse rows of two bases
+    assert f"{judged[-1]['r2']:.3f} (1)" in found
     assert found.endswith(rows[0]["certificate"])
 
 

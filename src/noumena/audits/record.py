@@ -20,6 +20,8 @@ from noumena.audits.trivial import Trivial
 from noumena.guarantees.agreement import RIGID
 
 Matrix = Float[np.ndarray, "target source"]
+DIGITS = 9
+"""Errors that differ beyond these digits differ by rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,12 +177,12 @@ class Audit:
     @property
     def nearest(self) -> Pair:
         """The pair with the smallest error up to a rigid map with one scale."""
-        return min(self.pairs, key=lambda pair: pair.errors[RIGID])
+        return min(self.pairs, key=lambda pair: round(pair.errors[RIGID], DIGITS))
 
     @property
     def farthest(self) -> Pair:
         """The pair with the largest such error."""
-        return max(self.pairs, key=lambda pair: pair.errors[RIGID])
+        return max(self.pairs, key=lambda pair: round(pair.errors[RIGID], DIGITS))
 
 
 def _plain(matrix: Matrix) -> list[list[float | None]]:

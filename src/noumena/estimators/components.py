@@ -3,7 +3,8 @@
 ``x = A z + c`` where every row of ``z`` has some latents at a fixed value. The directions along which the data are
 sparse are the rows of the unmixing: no independence, no Gaussianity, no labels. The search is that of ``sparse_basis``
 from several deterministic starts, on the rows and on differences of neighbours; of all solutions the one with the
-highest likelihood of independent spikes and slabs is kept, and snapped onto exact zeros where the data have them.
+highest likelihood of independent spikes and slabs is kept, and snapped onto exact zeros where the data have them. How
+sure it is, is how surely it is found again in each half of the rows (``refinding``).
 
 Reference: potentially degenerate Gaussian mixtures (paper 001), Theorem 3.9, for affine ``f``. Renamed: ``ẑ = Wx + b``.
 """
@@ -22,6 +23,7 @@ from torch import Tensor
 
 from noumena import checks, seeds, threads
 from noumena.estimators.plan import Training
+from noumena.estimators.refinding import Refound, halves, refound
 from noumena.estimators.sparse_basis import SCALES, anneal, neighbour_differences, rotations
 from noumena.estimators.spikes import Spikes, fit_spikes, needed_gain
 from noumena.estimators.transformer import Transformer, as_given, whole
@@ -49,12 +51,14 @@ class SparseComponents(Transformer):
     ``n_components=None`` finds the rank of the data, above a flat floor of noise if there is one; fewer components than
     columns are sought in the leading principal subspace. ``offset=False`` says that inactive latents sit at zero in
     ``x`` itself. ``n_restarts`` starts are descended in one batch, for the rows and for differences of neighbours, or
-    for the one of them that ``view`` names.
+    for the one of them that ``view`` names. ``refind=False`` saves the two fits to halves of the rows, and with them
+    ``confidence_``, which is then not a number.
 
     After ``fit``: ``components_`` (component, observed) and ``intercept_``, ``ẑ = x @ components_.T + intercept_`` with
     latents of unit deviation; ``mixing_`` and ``mean_`` back; ``n_components_``. Per component, sparsest first:
     ``active_share_``, ``gains_`` (nats per row over a Gaussian), ``agreement_`` with the other restarts,
-    ``confidence_``, and ``exact_``, whether it is exactly zero when inactive. ``chosen_`` says where the solution came
+    ``confidence_`` (how surely it is found again on other rows, 0 by chance, times how surely values are told active
+    or not), and ``exact_``, whether it is exactly zero when inactive. ``chosen_`` says where the solution came
     from; ``objective_`` (the higher the better) and ``restart_objectives_``; ``n_iter_``, the most steps of a descent.
 
     >>> rng = np.random.default_rng(0)
@@ -74,6 +78,7 @@ class SparseComponents(Transformer):
         offset: bool = True,
         view: str = "both",
         max_iter: int = 100,
+        refind: bool = True,
         device: str = "cpu",
         random_state: Any = 0,
     ):
@@ -82,6 +87,7 @@ class SparseComponents(Transformer):
         self.offset = offset
         self.view = view
         self.max_iter = max_iter
+        self.refind = refind
         self.device = device
         self.random_state = random_state
 
@@ -100,8 +106,10 @@ class SparseComponents(Transformer):
         self.n_components_ = self._n_features_out = white.directions.shape[1]
         with threads.for_work(4.0 * len(array) * self.n_components_**2 * self.n_restarts):
             rows = torch.as_tensor((array - white.mean) @ white.directions, device=device)
+            parts = halves(rows) if self.refind else None
+            bases = None if parts is None else tuple(self._basis(part) for part in parts)
             solutions = self._solutions(rows.float())
-            self._adopt(white, rows, solutions)
+            self._adopt(white, rows, solutions, None if parts is None or bases is None else (parts, bases))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -173,17 +181,25 @@ class SparseComponents(Transformer):
         ]
         return torch.stack(drawn).to(rows)
 
-    def _adopt(self, white: _White, rows: Tensor, solutions: list[tuple[str, Tensor]]) -> None:
-        """Keep the likeliest solution, snap it, and say how sure it is."""
-        judged = _some(rows).float()
-        values = np.array([[_likelihood(judged, W.float()) for W in bases] for _, bases in solutions])
-        stage, restart = (int(i) for i in np.unravel_index(int(values.argmax()), values.shape))
+    def _basis(self, rows: Tensor) -> Tensor:
+        """The likeliest solution of some rows."""
+        solutions = self._solutions(rows.float())
+        _, stage, restart = _likeliest(rows, solutions)
+        return solutions[stage][1][restart]
+
+    def _adopt(
+        self, white: _White, rows: Tensor, solutions: list[tuple[str, Tensor]], again: tuple[Any, Any] | None
+    ) -> None:
+        """Keep the likeliest solution, snap it, and say how sure it is; ``again`` are halves and their bases."""
+        values, stage, restart = _likeliest(rows, solutions)
         origin, bases = solutions[stage]
         W, exact, places = _snapped(rows, bases[restart])
         spikes = fit_spikes(_some(rows) @ W.T)
-        self._refuse(spikes, rows)
+        found = None if again is None else refound(W, *again)
+        self._refuse(spikes, rows, found)
         order = spikes.gain.argsort(descending=True)
         W, exact, spikes = W[order], exact[order], spikes.chosen(order)
+        found = None if found is None else Refound(found.score[order], found.preferred[order])
         places = torch.where(exact, places[order], spikes.place) if self.offset else torch.zeros_like(places)
         self.components_ = (W @ torch.as_tensor(white.directions, device=W.device).T).cpu().numpy()
         self.mixing_ = white.back @ np.linalg.inv(W.cpu().numpy())
@@ -194,29 +210,40 @@ class SparseComponents(Transformer):
         self.chosen_ = f"{origin}, start {restart} of {self.n_restarts}"
         self.objective_ = float(values[stage, restart])
         self.restart_objectives_ = values.max(axis=0)
-        self._report(spikes, _some(rows) @ W.T, places)
+        self._report(spikes, _some(rows) @ W.T, places, found)
 
-    def _report(self, spikes: Spikes, y: Tensor, places: Tensor) -> None:
+    def _report(self, spikes: Spikes, y: Tensor, places: Tensor, found: Refound | None) -> None:
         self.active_share_ = (1 - spikes.share).cpu().numpy()
         self.gains_ = spikes.gain.cpu().numpy()
         sparse = spikes.sparse(y.shape[1]).cpu().numpy()
-        self.confidence_ = np.where(sparse, spikes.certainty(y).cpu().numpy() * self.agreement_, 0.0)
+        again = np.zeros(len(sparse)) if found is None else (found.score * found.preferred).cpu().numpy()
+        certain = spikes.certainty(y).cpu().numpy() * self.agreement_ * again
+        self.confidence_ = np.where(sparse, certain, 0.0) if self.refind else np.full(len(sparse), np.nan)
         self._spikes = spikes.moved(-places)
-        if not sparse.all():
-            warnings.warn(
-                f"{int((~sparse).sum())} of {len(sparse)} components are not sparse and have confidence 0: "
-                f"numbers {', '.join(map(str, np.flatnonzero(~sparse)[:5]))}.",
-                stacklevel=4,
-            )
+        few = "were not looked for on other rows, of which there are too few," if found is None else ""
+        few = few or "are not found again on other rows"
+        kinds = {"are not sparse": ~sparse, few: sparse & (again == 0)} if self.refind else {"are not sparse": ~sparse}
+        for why, which in kinds.items():
+            if which.any():
+                warnings.warn(
+                    f"{int(which.sum())} of {len(sparse)} components {why} and have confidence 0: numbers "
+                    f"{', '.join(map(str, np.flatnonzero(which)[:5]))}.",
+                    stacklevel=4,
+                )
 
-    def _refuse(self, spikes: Spikes, rows: Tensor) -> None:
-        """Say that nothing is sparse, instead of inventing directions."""
+    def _refuse(self, spikes: Spikes, rows: Tensor, found: Refound | None) -> None:
+        """Say that nothing is sparse, or that other rows prefer none of it, instead of inventing directions."""
         needed = needed_gain(spikes.rows, rows.shape[1])
         best, sparse = float(spikes.gain.max()), spikes.sparse(rows.shape[1])
         if not bool(sparse.any()):
             raise checks.InputError(
                 f"x must be sparse along some direction. Got data with no sparse direction found (the best gains "
                 f"{best:.2g} nats per row over a Gaussian; {needed:.2g} and a narrow spike are needed)."
+            )
+        if found is not None and not bool((sparse & found.preferred).any()):
+            raise checks.InputError(
+                "x must be sparse along some direction. Got data with no sparse direction found in one half of the "
+                "rows that the other half prefers to random ones: they may have heavy tails, but no axes."
             )
 
 
@@ -281,6 +308,14 @@ def _above_noise(eigenvalues: np.ndarray, rows: int) -> int:
 def _some(rows: Tensor) -> Tensor:
     """Evenly chosen rows, enough to compare solutions on."""
     return rows[:: max(1, len(rows) // JUDGED)]
+
+
+def _likeliest(rows: Tensor, solutions: list[tuple[str, Tensor]]) -> tuple[np.ndarray, int, int]:
+    """The likelihoods of all solutions, and where the highest is: its stage and its restart."""
+    judged = _some(rows).float()
+    values = np.array([[_likelihood(judged, W.float()) for W in bases] for _, bases in solutions])
+    stage, restart = (int(i) for i in np.unravel_index(int(values.argmax()), values.shape))
+    return values, stage, restart
 
 
 def _likelihood(rows: Tensor, W: Tensor) -> float:

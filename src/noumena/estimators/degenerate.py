@@ -44,6 +44,8 @@ from noumena.estimators.stages import (
 )
 from noumena.estimators.transformer import Transformer, as_given, whole
 
+POINTS = 4000
+"""Rows whose latents are kept, those that no stage has seen first."""
 STAGES = ("auto", "identity", "flow", "autoencoder")
 SOLVERS = ("sparse", "paper")
 
@@ -63,6 +65,15 @@ class ChainedDecoder(nn.Module):
     def forward(self, z: Tensor) -> Tensor:
         """Observations of latents, in the precision of the latents."""
         return self.decoder(z @ self.mixing.T.to(z) + self.offset.to(z))
+
+    def layers(self) -> nn.Sequential:
+        """The same as a chain of layers, for those who read architectures."""
+        observed, latents = self.mixing.shape
+        affine = nn.Linear(latents, observed, dtype=self.mixing.dtype)
+        with torch.no_grad():
+            affine.weight.copy_(self.mixing)
+            affine.bias.copy_(self.offset)
+        return nn.Sequential(affine, self.decoder)
 
 
 class Refused(InputError):
@@ -110,7 +121,7 @@ class DegenerateMixture(Transformer):
 
     After ``fit``: ``choice_`` (with its reason and the criteria), ``stage1_``, ``stage2_``, ``criteria_`` of what is
     used, ``densities_`` of all seeds tried, ``mixture_`` of the latents with the ``masks_`` of
-    its components, ``decoder_``.
+    its components, ``decoder_``, and ``points_``, latents of some rows, on which ``certify`` judges the mixture.
     """
 
     def __init__(
@@ -158,6 +169,7 @@ class DegenerateMixture(Transformer):
         self.stage1_, self.stage2_ = chain.stage1, chain.stage2
         z = chain.encode(kept)
         self._n_features_out = z.shape[1]
+        self.points_ = np.concatenate([chain.encode(held_out), z])[:POINTS]
         found = mixture_of_masks(z, threshold=self.threshold)
         self.mixture_, self.masks_ = found.mixture, found.masks
         return self

@@ -30,7 +30,7 @@ from noumena.guarantees.lipschitz import diameter
 from noumena.guarantees.theorem import Hypothesis
 from noumena.guarantees.unmixing import Unmixing, covariance_of, halves, unmix
 
-AGREE = "the runs agree up to an affine map"
+AGREE, AGREE_RIGIDLY = "the runs agree up to an affine map", "the runs agree up to a rigid map with one scale"
 BETTER_THAN_CHANCE = 0.5
 """Runs agree when their error is below this share of what shuffled rows give."""
 LEAST_GAIN = 0.01
@@ -286,18 +286,20 @@ def agreements(
     return tuple(found)
 
 
-def agree(found: Sequence[Agreement]) -> Hypothesis:
-    """Is every pair of runs the same up to an affine map, far better than by chance?"""
+def agree(found: Sequence[Agreement], kind: str = AFFINE) -> Hypothesis:
+    """Is every pair of runs the same up to an affine map, or a rigid one with one scale, far better than by chance?"""
+    name = AGREE if kind == AFFINE else AGREE_RIGIDLY
     if not found:
-        return too_few(AGREE)
-    worst = max(found, key=lambda a: a.errors[AFFINE] / a.chance[AFFINE])
-    error, chance = worst.errors[AFFINE], worst.chance[AFFINE]
+        return too_few(name)
+    worst = max(found, key=lambda a: a.errors[kind] / a.chance[kind])
+    error, chance = worst.errors[kind], worst.chance[kind]
+    other = AFFINE if kind == RIGID else RIGID
     evidence = (
-        f"runs {worst.runs[0] + 1} and {worst.runs[1] + 1} are worst: held-out error {error:.3f} of Δ (rigid+scale "
-        f"{worst.errors[RIGID]:.3f}), {error / chance:.0%} of the {chance:.3f} of shuffled rows (wanted "
+        f"runs {worst.runs[0] + 1} and {worst.runs[1] + 1} are worst: held-out error {error:.3f} of Δ ({other} "
+        f"{worst.errors[other]:.3f}), {error / chance:.0%} of the {chance:.3f} of shuffled rows (wanted "
         f"{BETTER_THAN_CHANCE:.0%})"
     )
-    return Hypothesis(AGREE, "supported" if error < BETTER_THAN_CHANCE * chance else "fails", evidence)
+    return Hypothesis(name, "supported" if error < BETTER_THAN_CHANCE * chance else "fails", evidence)
 
 
 def runs_of(tables: Sequence) -> list[Table]:

@@ -33,6 +33,9 @@ from scipy.sparse.csgraph import connected_components
 
 from noumena import checks
 from noumena.ambiguity import Ambiguity, Blocks
+from noumena.estimators.degenerate import ChainedDecoder
+from noumena.guarantees.fitted import FittedReading, checked_rows, weighed
+from noumena.guarantees.flat_rows import on_flat_rows
 from noumena.guarantees.injectivity import read_decoder
 from noumena.guarantees.mixtures import answered, named, precision, variance_tolerance
 from noumena.guarantees.theorem import ANYTHING, Hypothesis, Reading, Theorem
@@ -66,11 +69,13 @@ def degenerate_ladder(
     tolerance: float | None = None,
     explained: float | None = None,
     sparsity: Any = None,
+    rows: Any = None,
 ) -> Reading:
     """Theorems 3.5, 3.7 and 3.9, and their block-wise form, read on a mixture of latents.
 
     ``explained`` is the R² of the reconstruction, ``sparsity`` the pair ``(E‖ẑ‖₀, E‖z‖₀)`` of learned and true active
-    latents; ``exact`` says that the mixture is known, not fitted; ``tolerance`` is relative to spreads.
+    latents; ``exact`` says that the mixture is known, not fitted; ``tolerance`` is relative to spreads. A fitted
+    mixture is judged on ``rows`` of latents, and without them nothing is concluded (see ``fitted``).
 
     >>> cross = Mixture([0.5, 0.5], [[1, 0], [0, 2]], [np.diag([1, 0]), np.diag([0, 1])])
     >>> reading = degenerate_ladder(cross, exact=True)
@@ -79,25 +84,30 @@ def degenerate_ladder(
     """
     tolerance = precision(exact, tolerance)
     law = _Law.of(Mixture.of(mixture), exact, tolerance)
-    mixing = _mixing(decoder, law.mixture.n_latents)
-    within = (mixing, _explained(explained), _AGAIN, _generic(law))
-    point, basis = _common_point(law), _common_basis(law)
-    axes, variability = _standard_basis(law), _variability(law)
-    sparse = (*within, axes, _sparse(sparsity, tolerance))
+    table = None if exact else checked_rows(rows, law.mixture)
+
+    def read(*hypotheses: Hypothesis) -> tuple[Hypothesis, ...]:
+        return tuple(weighed(h, exact=exact, rows=table) for h in hypotheses)
+
+    seen = () if exact else on_flat_rows(Mixture.of(mixture), table, tolerance)
+    within = (_mixing(decoder, law.mixture.n_latents), _explained(explained), _AGAIN, *read(_generic(law)), *seen[:1])
+    affine = (*within, *read(_common_point(law), _common_basis(law), _invertible(law)))
+    sparse = (*within, *read(_standard_basis(law)), _sparse(sparsity, tolerance), *seen[1:])
     n = law.mixture.n_latents
 
     def theorem(name: str, hypotheses: tuple[Hypothesis, ...], conclusion: tuple[Ambiguity, ...]) -> Theorem:
         return Theorem(name, SOURCE, hypotheses, conclusion, _RESTS_ON)
 
-    return Reading(
-        "degenerate mixture",
-        (
-            theorem("Theorem 3.5", within, (Ambiguity("affine within components"),) * n),
-            theorem("Theorem 3.7", (*within, point, basis, _invertible(law)), (Ambiguity("affine"),) * n),
-            theorem("Theorem 3.9 without variability", sparse, _conclusions(law.active)),
-            theorem("Theorem 3.9", (*sparse, variability), (Ambiguity("permutation+scaling"),) * n),
-        ),
+    theorems = (
+        theorem("Theorem 3.5", within, (Ambiguity("affine within components"),) * n),
+        theorem("Theorem 3.7", affine, (Ambiguity("affine"),) * n),
+        theorem("Theorem 3.9 without variability", sparse, _conclusions(law.active)),
+        theorem("Theorem 3.9", (*sparse, *read(_variability(law))), (Ambiguity("permutation+scaling"),) * n),
     )
+    if exact:
+        return Reading("degenerate mixture", theorems)
+    unseen = (MIXING, RECONSTRUCTION) if decoder is None else ()
+    return FittedReading("degenerate mixture", theorems, assumed=frozenset((AGAIN_A_MIXTURE, SPARSE, *unseen)))
 
 
 _RESTS_ON = ("the other model's decoder is injective, continuous and piecewise affine too, with as many latents",)
@@ -161,7 +171,7 @@ class _Law:
 
 
 def _mixing(decoder: Any, n_latents: int) -> Hypothesis:
-    f = read_decoder(decoder, n_latents)
+    f = read_decoder(decoder.layers() if isinstance(decoder, ChainedDecoder) else decoder, n_latents)
     parts = (f.piecewise_affine, f.continuous, f.injective)
     worst = next((h for a in ("fails", "unknown") for h in parts if h.answer == a), f.injective)
     return Hypothesis(MIXING, worst.answer, worst.evidence)

@@ -26,6 +26,7 @@ from scipy.sparse.csgraph import connected_components
 
 from noumena import checks
 from noumena.ambiguity import Ambiguity
+from noumena.guarantees.fitted import DATA, DATA_ON_AXES, FittedReading, checked_rows, on_rows, weighed
 from noumena.guarantees.injectivity import read_decoder
 from noumena.guarantees.theorem import Hypothesis, Reading, Theorem
 from noumena.mixtures import TOLERANCE, Mixture
@@ -76,11 +77,13 @@ def mixture_ladder(
     neighbourhoods: Any = None,
     exact: bool = False,
     tolerance: float | None = None,
+    rows: Any = None,
 ) -> Reading:
     """Theorem 3.10 read on a mixture of latents and, where given, on a decoder and on the hidden variables.
 
     ``neighbourhoods`` is a boolean ``(hidden, latent)`` array: which hidden discrete variable moves which latent.
-    ``exact`` says that the mixture is known, not fitted; ``tolerance`` is relative to spreads within components.
+    ``exact`` says that the mixture is known, not fitted; ``tolerance`` is relative to spreads within components. A
+    fitted mixture is judged on ``rows`` of latents, and without them nothing is concluded (see ``fitted``).
 
     >>> law = Mixture([0.5, 0.5], [[0, 0], [3, 1]], [np.eye(2), np.diag([2, 4])])
     >>> reading = mixture_ladder(law, exact=True)
@@ -89,12 +92,19 @@ def mixture_ladder(
     """
     law = Mixture.of(mixture)
     tolerance = precision(exact, tolerance)
+    table = None if exact else checked_rows(rows, law)
     f = read_decoder(decoder, law.n_latents)
-    P1 = _non_degenerate(law, exact, tolerance)
-    P2 = (_independent(law, exact, tolerance), _distinct_ratios(law, exact, tolerance))
-    P3 = _maximal(law, neighbourhoods, exact, tolerance)
+
+    def read(*hypotheses: Hypothesis) -> tuple[Hypothesis, ...]:
+        return tuple(weighed(h, exact=exact, rows=table) for h in hypotheses)
+
+    seen = {} if exact else on_rows(law, table)
+    P1 = (*read(_non_degenerate(law, exact, tolerance)), *(seen[name] for name in DATA if seen))
+    P2 = read(_independent(law, exact, tolerance), _distinct_ratios(law, exact, tolerance))
+    P2 = (*P1, *P2, *(seen[name] for name in DATA_ON_AXES if seen))
+    P3 = read(_maximal(law, neighbourhoods, exact, tolerance))
     affine, scaling = (Ambiguity(group) for group in ("affine", "permutation+scaling"))
-    rungs = (("a", (P1,), affine, ""), ("b", (P1, *P2), scaling, ""), ("c", (P1, *P2, P3), scaling, _STATES))
+    rungs = (("a", P1, affine, ""), ("b", P2, scaling, ""), ("c", (*P2, *P3), scaling, _STATES))
     theorems = []
     for letter, priors, conclusion, also in rungs:
         weak = (*priors, f.piecewise_affine, f.weakly)
@@ -103,7 +113,10 @@ def mixture_ladder(
         theorems.append(Theorem(f"Theorem 3.10({letter}) on the law{also}", SOURCE, weak, conclusions, (*_OTHER, _LAW)))
         name = f"Theorem 3.10({letter}, d) on the law{also} and the decoder"
         theorems.append(Theorem(name, SOURCE, strong, conclusions, _OTHER))
-    return Reading("mixture prior", tuple(theorems))
+    if exact:
+        return Reading("mixture prior", tuple(theorems))
+    unseen = (f.piecewise_affine, f.continuous, f.weakly, f.injective) if decoder is None else ()
+    return FittedReading("mixture prior", tuple(theorems), assumed=frozenset(h.name for h in unseen))
 
 
 _STATES = ", the hidden variables (k, d_j, P(U))"

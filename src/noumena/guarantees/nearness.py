@@ -11,15 +11,17 @@ generation, independent non-Gaussian white factors and perfect reconstruction, b
 Deviations: Theorem 1 approximates a near-isometry whose distances are off by ``((1+L)² − 1)·Δ``, which its lemma allows
 up to Δ: a premise of its own here, read at the best scale of the latents (``lipschitz``). Known ``c_D`` grow
 exponentially with the number D of latents, so a bound is given only with the user's ``constant``; K and K' are not
-known. Δ is the sample's diameter and ε is about the sampled region. "Non-Gaussian" allows one Gaussian component, as
-ICA does. Theorem 2 on arrays starts from their measured agreement up to an affine map, as no decoder is seen.
+known. Runs must agree, for Theorem 1 up to a rigid map with one scale. Δ is the sample's diameter and ε is about the
+sampled region. "Non-Gaussian" allows one Gaussian component, as ICA does. Theorem 2 on arrays starts from their
+measured agreement up to an affine map, as no decoder is seen. Only what a subject cannot show is assumed, and printed:
+where a decoder is seen, a premise that stays unknown leaves the theorem open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -31,11 +33,12 @@ from noumena.ambiguity import Ambiguity
 from noumena.estimators import Estimator
 from noumena.guarantees import components as ica
 from noumena.guarantees import lipschitz
+from noumena.guarantees.agreement import RIGID as RIGID_MAP
 from noumena.guarantees.agreement import Agreement, agree, agreements, runs_of
 from noumena.guarantees.components import GAUSSIAN, INDEPENDENT, Components
-from noumena.guarantees.lipschitz import CONVEX, INJECTIVE, ISOMETRIC, BiLipschitz, proportional_term
-from noumena.guarantees.theorem import Hypothesis, Reading, Theorem
-from noumena.guarantees.unmixing import SINGULAR, whitening_factor
+from noumena.guarantees.lipschitz import CONVEX, INJECTIVE, ISOMETRIC, BiLipschitz
+from noumena.guarantees.near_reading import Nearness
+from noumena.guarantees.theorem import Hypothesis, Theorem
 from noumena.worlds import World
 
 SOURCE = "near-identifiability (paper 004), Theorem"
@@ -49,135 +52,16 @@ POINTS, ROWS = 256, 10_000
 """Points where Jacobians are taken, and rows drawn from a world."""
 SHARE = 0.05
 """Of the variance: runs that differ by less have the same outputs, and errors below it leave the data explained."""
+UNSHOWN = frozenset((CONVEX,))
+"""What no sample can show: that there is no hole smaller than the distances of its rows;"""
+UNSHOWN_ALONE = UNSHOWN | {OUTPUTS}
+"""what a decoder alone cannot show either: that other models of the same data have its outputs;"""
+UNSEEN = UNSHOWN_ALONE | {INJECTIVE, ISOMETRIC}
+"""and what rows of representations cannot show: it is about decoders."""
 GAUSSIAN_LAWS = ("gaussian", "unit gaussian", "correlated gaussian", "linear sem")
 FULL_SUPPORT, WHITE_LAWS = (*GAUSSIAN_LAWS, "laplace"), ("unit gaussian", "laplace", "uniform")
 CLEAR = 5.0
 """Factors are not white when an entry of their covariance is this many standard errors off, twice."""
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A guaranteed error, beside the one that some rigid map has whatever the hypotheses (in root mean square)."""
-
-    value: float
-    trivial: float
-
-    @property
-    def vacuous(self) -> bool:
-        """Whether the bound says nothing."""
-        return self.value >= self.trivial
-
-    def __str__(self) -> str:
-        if self.vacuous:
-            return f"{self.value:.3g}, which is vacuous: not below the trivial bound {self.trivial:.3g}"
-        return f"{self.value:.3g} (the trivial bound is {self.trivial:.3g})"
-
-
-@dataclass(frozen=True)
-class Nearness(Reading):
-    """Theorems 1 to 3 read on one subject, with the numbers behind them."""
-
-    measured: str
-    """``statistical`` (consistency across runs) or ``structural`` (against the true latents)."""
-    diameter: float
-    lipschitz: BiLipschitz | None
-    components: tuple[Components | None, ...]
-    agreements: tuple[Agreement, ...]
-    constant: float | None
-
-    @property
-    def term(self) -> float | None:
-        """``√((1+L)² − 1)·Δ`` in the latents' own scale."""
-        return None if self.lipschitz is None else proportional_term(self.lipschitz.largest, self.diameter)
-
-    @property
-    def term_at_best_scale(self) -> float | None:
-        """The same for latents rescaled to the smallest ``L``, in the original unit: never larger."""
-        return None if self.lipschitz is None else proportional_term(self.lipschitz.at_best_scale, self.diameter)
-
-    def _bound(self, term: float | None) -> Bound | None:
-        broken = bool(self.theorems[0].broken)
-        return None if term is None or self.constant is None or broken else Bound(self.constant * term, self.diameter)
-
-    @property
-    def epsilon(self) -> Bound | None:
-        """Theorem 1's bound in the latents' own scale; only with a ``constant``, and where no hypothesis fails."""
-        return self._bound(self.term)
-
-    @property
-    def epsilon_at_best_scale(self) -> Bound | None:
-        """Theorem 1's bound for decoders that stretch within the same range as this one: never larger."""
-        return self._bound(self.term_at_best_scale)
-
-    @property
-    def whitening(self) -> float | None:
-        """``λ^{-1/2} + M²·λ^{-3/2}`` (Lemma A.5) of the first run; ``None`` without full rank or with few rows."""
-        first = self.components[0]
-        if first is None or first.smallest_correlation <= SINGULAR:
-            return None
-        return whitening_factor(float(first.eigenvalues[-1]), first.radius)
-
-    @property
-    def epsilon_whitened(self) -> Bound | None:
-        """What is left of the bound after whitening, beside the trivial ``Δ·λ^{-1/2}``."""
-        bound, first = self.epsilon_at_best_scale, self.components[0]
-        if bound is None or self.whitening is None or first is None:
-            return None
-        return Bound(self.whitening * bound.value, self.diameter / sqrt(first.eigenvalues[-1]))
-
-    @property
-    def headline(self) -> str:
-        """The conclusion, how near, and which of the two kinds of nearness it is about."""
-        structural = "structural nearness, on the true latents; consistency across runs"
-        statistical = "statistical nearness, consistency across runs; consistency"
-        which = structural if self.measured == "structural" else statistical
-        dropped = "" if self.lipschitz is None else "".join(f" {d}." for d in lipschitz.dropped(self.lipschitz))
-        return f"{super().headline}{dropped} {self._how_near} Measured: {which} is not correctness."
-
-    @property
-    def _how_near(self) -> str:
-        if self.lipschitz is None:
-            return "No ε can be bounded: no decoder was seen."
-        if self.epsilon is not None:
-            scaled = f"at the best scale of the latents {self.epsilon_at_best_scale}"
-            white = "" if self.epsilon_whitened is None else f"; after whitening {self.epsilon_whitened}"
-            return f"Near means within ε = {self.epsilon}; {scaled}{white}."
-        known = "the constants c known to be valid grow exponentially with the number of latents"
-        return (
-            f"The error is proportional to {self.term:.3g} ({self.term_at_best_scale:.3g} at the best scale of the "
-            f"latents) where Δ = {self.diameter:.3g}; no bound is given, as "
-            f"{'the theorem does not apply' if self.theorems[0].broken else known}."
-        )
-
-    def __str__(self) -> str:
-        lines = [super().__str__(), "", "Numbers", f"  Δ = {self.diameter:.4g}, the largest distance of two rows"]
-        lines += [] if self.lipschitz is None else [f"  {self.lipschitz}"]
-        if self.whitening is not None:
-            lines += [f"  whitening enlarges distances at most {self.whitening:.4g} times"]
-        if self.agreements:
-            lines += ["", "Held-out errors over Δ", *(f"  {agreement}" for agreement in self.agreements)]
-        return "\n".join(lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain lists, numbers and strings, ready for JSON; what is not finite is ``None``."""
-        numbers = {"diameter": self.diameter, "term": self.term, "term at best scale": self.term_at_best_scale}
-        if self.lipschitz is not None:
-            numbers |= {"L": self.lipschitz.largest, "L at best scale": self.lipschitz.at_best_scale}
-        bounds = {"epsilon": self.epsilon, "epsilon at best scale": self.epsilon_at_best_scale}
-        bounds["epsilon whitened"] = self.epsilon_whitened
-        return {
-            **super().to_dict(),
-            "measured": self.measured,
-            **_plain(numbers),
-            **{k: b and {**_plain({"value": b.value}), "vacuous": b.vacuous} for k, b in bounds.items()},
-            "agreements": [
-                _plain({"runs": list(a.runs), **a.errors, "efficiency": a.efficiency}) for a in self.agreements
-            ],
-        }
-
-
-def _plain(numbers: dict[str, Any]) -> dict[str, Any]:
-    return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in numbers.items()}
 
 
 # ---- one door ------------------------------------------------------------------------------------------------------
@@ -349,13 +233,16 @@ def _fitted(
 ) -> Nearness:
     components = (read.components,)
     gaussian = ica.non_gaussian(components)
-    rigid = (outputs, read.injective, read.isometric, read.convex)
+    runs = (agree(found, RIGID_MAP),) if found else ()
+    rigid = (*runs, outputs, read.injective, read.isometric, read.convex)
     after_ica = (*rigid, ica.full_rank(components), gaussian, ica.separated(components, gaussian))
     generation = Hypothesis(GENERATION, "unknown", "the true decoder is not seen")
     structural = (ica.independent(components), explained, generation)
     theorems = _theorems(read.z.shape[1], rigid, after_ica, structural, _others(read.lipschitz))
     size = lipschitz.diameter(read.z)
-    return Nearness(subject, theorems, "statistical", size, read.lipschitz, components, found, constant)
+    assumed = UNSHOWN if subject == "model" else UNSHOWN_ALONE
+    near = read.lipschitz, components, found, constant
+    return Nearness(subject, theorems, "statistical", size, *near, assumed=assumed)
 
 
 def _model(model: Estimator, read: _Decoded, constant: float | None, settings: dict[str, Any]) -> Nearness:
@@ -393,8 +280,8 @@ def _arrays(runs: list[np.ndarray], settings: dict[str, Any]) -> Nearness:
     gaussian = ica.non_gaussian(components)
     support = [lipschitz.convex(run, sampled=False, seed=settings["seed"]) for run in runs]
     unseen = tuple(Hypothesis(name, "unknown", "no decoder was seen") for name in (OUTPUTS, INJECTIVE, ISOMETRIC))
-    rigid = (*unseen, next((h for h in support if h.answer == "fails"), support[0]))
+    rigid = (agree(found, RIGID_MAP), *unseen, next((h for h in support if h.answer == "fails"), support[0]))
     after_ica = (agree(found), ica.full_rank(components), gaussian, ica.separated(components, gaussian))
     theorems = _theorems(runs[0].shape[1], rigid, after_ica, (), ("the runs are optima of one loss on one data set",))
     size = lipschitz.diameter(runs[0])
-    return Nearness("set of arrays", theorems, "statistical", size, None, components, found, None)
+    return Nearness("set of arrays", theorems, "statistical", size, None, components, found, None, assumed=UNSEEN)

@@ -50,7 +50,7 @@ RESTS_ON = {
 
 
 @overload
-def certify(subject: Mixture | Sequence[np.ndarray]) -> Reading: ...
+def certify(subject: Mixture | Sequence[np.ndarray], *, at: Any = None) -> Reading: ...
 
 
 @overload
@@ -68,24 +68,27 @@ def certify(subject: Any, *, at: Any = None, threshold: float | None = None, ind
 
     A mixture (``worlds.Mixture``, or scikit-learn's fitted one), a world or a fitted model whose latents are one
     (``worlds.degenerate``, ``DegenerateMixture``), and two or more arrays of representations of the same rows are read
-    by the theorems made for them, ``mixture_ladder``, ``degenerate_ladder`` and ``nearness``.
+    by the theorems made for them, ``mixture_ladder``, ``degenerate_ladder`` and ``nearness``. A fitted mixture is
+    judged ``at`` rows of latents that its fit did not see, and without them nothing is concluded.
 
     >>> certify(Structure([[1, 0], [1, 0], [1, 1], [0, 1], [0, 1]])).answer
     'identified'
     >>> print(certify(Structure([[1, 1], [0, 1], [0, 1]])).verdict("z1", "z2").competitor.kind)
     shear
     """
+    mixture = hasattr(subject, "covariances") or hasattr(subject, "covariances_")
     if not (hasattr(subject, "structure_of") or callable(subject)):
         name = f"a {type(subject).__name__}"
-        checks.require(at is None, "Latent points at=z must come with a decoder to be called.", name)
+        judged = mixture and getattr(subject, "fitted", True)
+        checks.require(at is None or judged, "Latent points at=z must come with a decoder to be called.", name)
         checks.require(threshold is None, "A threshold must come with a decoder or a fitted model.", name)
     if hasattr(subject, "structure_of"):
         own = "A fitted model has its own latent points; leave at out, or certify its decoder, model.decoder_, at=z."
         checks.require(at is None, own, f"at for a {type(subject).__name__}")
     if isinstance(subject, Structure):
         return certify_structure(subject, independent=independent)
-    if hasattr(subject, "covariances") or hasattr(subject, "covariances_"):
-        return _read_mixture(subject)
+    if mixture:
+        return _read_mixture(subject, rows=at)
     if hasattr(subject, "mixture") or (hasattr(subject, "mixture_") and not hasattr(subject, "structure_of")):
         return _read_law(subject)
     if isinstance(subject, list | tuple) and subject and all(len(np.shape(run)) == 2 for run in subject):
@@ -123,11 +126,12 @@ def _read_law(subject: Any) -> Reading:
         known=own and not getattr(law, "fitted", True),
         decoder=getattr(subject, "decoder" if own else "decoder_", None),
         explained=None if criteria is None else criteria.explained,
+        rows=getattr(subject, "points_", None),
     )
 
 
 def _read_mixture(
-    subject: Any, *, known: bool | None = None, decoder: Any = None, explained: float | None = None
+    subject: Any, *, known: bool | None = None, decoder: Any = None, explained: float | None = None, rows: Any = None
 ) -> Reading:
     """A mixture by its ladder; scikit-learn's is fitted, our own is known unless it says that it was fitted."""
     from noumena.guarantees.degenerate import degenerate_ladder
@@ -138,8 +142,8 @@ def _read_mixture(
     known = not law.fitted if known is None else known
     ranks = law.standardised().ranks(tolerance=variance_tolerance(precision(known, None)))  # as both ladders judge
     if (ranks == law.n_latents).all():
-        return mixture_ladder(law, decoder=decoder, exact=known)
-    return degenerate_ladder(law, decoder=decoder, exact=known, explained=explained)
+        return mixture_ladder(law, decoder=decoder, exact=known, rows=rows)
+    return degenerate_ladder(law, decoder=decoder, exact=known, explained=explained, rows=rows)
 
 
 def certify_structure(S: Structure, *, independent: bool) -> Certificate:
