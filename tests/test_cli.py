@@ -234,7 +234,8 @@ def test_a_small_demo_tells_both_stories(tmp_path):
     rows = json.loads((tmp_path / "demo" / "table.json").read_text())
     assert [row["world"] for row in rows] == ["A", "B"]
     assert rows[0]["world is"] == "identified"
-    assert rows[1]["world is"] == rows[1]["fit is"] == "not identified"
+    assert rows[1]["world is"] == "not identified"
+    assert rows[1]["fit is"] == "open"  # few dependencies are no evidence with as many observations as latents
     page = (tmp_path / "demo" / "report.html").read_text()
     assert page.count("<svg") >= 10
     assert "World B" in page

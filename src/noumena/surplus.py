@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from noumena.occam import Gap
-
 SMALL = 100_000
 """Supports with more entries than this are not matched, only counted."""
 
@@ -98,24 +96,6 @@ def pure_surplus(J: np.ndarray, *, tolerance: float = 1e-9) -> int:
                 return 0
             bound = min(bound, own - _cancelled(J[:, a], J[:, b], tolerance))
     return max(0, bound)
-
-
-def pair_gap(J: np.ndarray, *, tolerance: float = 1e-9) -> Gap | None:
-    """The cheapest exchange of two latents of one Jacobian: the gap is no more than its cost; ``None`` with one latent.
-
-    >>> pair_gap(np.array([[1.0, 0], [1, 0], [1, 1], [1, 1], [0, 1], [0, 1]])).value
-    0
-    """
-    support = J != 0
-    weight, costs = support.sum(axis=0), {}
-    for b in range(J.shape[1]):
-        for a in range(b):
-            touched = int((support[:, a] | support[:, b]).sum())
-            costs[a, b] = touched - _cancelled(J[:, a], J[:, b], tolerance) - int(max(weight[a], weight[b]))
-    if not costs:
-        return None
-    cheapest = min(costs, key=lambda pair: costs[pair])
-    return Gap(costs[cheapest], cheapest, tuple(pair for pair, cost in costs.items() if cost <= 0))
 
 
 def _cancelled(a: np.ndarray, b: np.ndarray, tolerance: float) -> int:

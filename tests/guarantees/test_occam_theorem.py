@@ -6,7 +6,7 @@ import torch
 from linear_decoders import GOOD, Linear, entries
 
 import noumena as nm
-from noumena.guarantees import models, premises
+from noumena.guarantees import fits, models
 from noumena.guarantees.subjects import conclude
 
 
@@ -59,7 +59,7 @@ def test_where_no_sampled_point_has_full_support_that_premise_fails():
 def decoder_theorem(matrix, r2=1.0, threshold=None):
     points = torch.randn(400, np.shape(matrix)[1], generator=torch.Generator().manual_seed(0))
     S = nm.Structure.from_decoder(Linear(matrix), points, threshold=threshold)
-    return occam(conclude(models._decoder(Linear(matrix), points, S, (premises.explained(r2),)), independent=False))
+    return occam(conclude(models._decoder(Linear(matrix), points, S, (fits.explained(r2),)), independent=False))
 
 
 def test_the_occam_theorem_on_a_decoder_names_exactly_the_hypothesis_that_is_broken():
@@ -84,9 +84,9 @@ def test_seeds_that_disagree_are_named_and_nothing_is_certified():
     model = nm.VAE(2, n_models=3, training=quick, random_state=0).fit(x)
     first, second = np.argsort(model.objectives_)[:2]
     model.points_[second] = model.points_[first][:, [1, 0]] * 2 - 1
-    assert premises.found_twice(model).answer == "supported"
+    assert fits.found_twice(model).answer == "supported"
     model.points_[second] = model.points_[first] @ np.array([[1.0, 1.0], [1.0, -1.0]])
-    assert premises.found_twice(model).answer == "fails"
+    assert fits.found_twice(model).answer == "fails"
     assert "the two best seeds agree" in nm.certify(model).broken_premises
     alone = nm.VAE(2, n_models=1, training=quick, random_state=0).fit(x)
-    assert premises.found_twice(alone).answer == "unknown"
+    assert fits.found_twice(alone).answer == "unknown"

@@ -40,7 +40,8 @@ def claim(out: Path, *, force: bool, resume: bool = False, trains: bool = True) 
     except OSError as error:
         raise InputError(f"--out must be a folder that can be written to. Got {out} ({error.strerror}).") from error
     if trains:
-        (out / CHECKPOINT).unlink(missing_ok=True)
+        for checkpoint in out.glob(f"{CHECKPOINT}*"):
+            checkpoint.unlink()
 
 
 @contextmanager

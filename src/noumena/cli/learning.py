@@ -248,7 +248,8 @@ def _finish(model: Estimator, out: Path, given: _Given, *, as_json: bool) -> Non
     if model.interrupted_:
         say(f"The best models so far are in {out}; --resume continues from the last checkpoint")
         raise typer.Exit(1)
-    (out / CHECKPOINT).unlink(missing_ok=True)
+    for checkpoint in out.glob(f"{CHECKPOINT}*"):
+        checkpoint.unlink()
 
 
 def _describe(model: Estimator, out: Path, shape: Shape | None, *, as_json: bool) -> None:
