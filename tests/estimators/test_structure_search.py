@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.exceptions import ConvergenceWarning
 
 import noumena as nm
+from noumena.checks import DivergenceError
+from noumena.estimators import estimator
 from noumena.estimators.masked import MaskedDecoder, masked, plain
 from noumena.estimators.rows import Rows
 from noumena.estimators.structure_search import Refit, State, faintest, flipped, missing
@@ -105,3 +108,28 @@ def test_residuals_name_the_dependency_that_is_missing_and_the_faintest_comes_fi
     lacking = flipped(support, [place])
     state = State(masked([best], [lacking])[0], lacking, np.ones(3))
     assert missing(state, Rows(x[:1000], x[1000:], ""))[0] == place
+
+
+def test_where_the_refit_diverges_the_penalised_models_are_kept(fitted, monkeypatch):
+    def diverges(*_):
+        raise DivergenceError("all models diverged")
+
+    monkeypatch.setattr(estimator, "search_and_refit", diverges)
+    model = nm.VAE(2, penalty=0.05 * nm.DependencySparsity(), training=nm.Training(steps=5), random_state=0)
+    with pytest.warns(ConvergenceWarning, match="The refit diverged; the penalised models are kept"):
+        model.fit(fitted[1].x[:200])
+    assert model.refit_ is None
+    assert model.transform(fitted[1].x[:3]).shape == (3, 2)
+
+
+def test_a_search_that_is_stopped_by_hand_leaves_the_penalised_models_and_says_so(fitted, monkeypatch):
+    monkeypatch.setattr(estimator, "search_and_refit", lambda *_: None)
+    model = nm.VAE(2, penalty=0.05 * nm.DependencySparsity(), training=nm.Training(steps=5), random_state=0)
+    model.fit(fitted[1].x[:200])
+    assert model.interrupted_
+    assert model.refit_ is None
+
+
+def test_refit_is_yes_or_no(fitted):
+    with pytest.raises(nm.InputError, match=r"refit must be True or False\. Got 3"):
+        nm.VAE(2, training=nm.Training().set_params(refit=3)).fit(fitted[1].x)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from copy import deepcopy
 from dataclasses import replace
 from math import prod
@@ -16,11 +17,12 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from noumena import checks, seeds
-from noumena.checks import InputError
+from noumena.checks import DivergenceError, InputError
 from noumena.estimators.builders import Builder as Builder
 from noumena.estimators.builders import as_usual, description, fits_batched, freeze
 from noumena.estimators.builders import network as network
@@ -198,7 +200,11 @@ class Estimator(Transformer):
         """Exactly sparse models in place of the penalised ones, whose curves stay."""
         sound = np.flatnonzero(~self.diverged_).tolist()
         read_off = {k: self.structure_of(k).dense for k in sound}
-        found = search_and_refit(self.models_, fresh, read_off, self.seeds_, rows, training)
+        try:
+            found = search_and_refit(self.models_, fresh, read_off, self.seeds_, rows, training)
+        except DivergenceError:
+            warnings.warn("The refit diverged; the penalised models are kept.", ConvergenceWarning, stacklevel=4)
+            return
         if found is None:
             self.interrupted_ = True
             return

@@ -85,6 +85,7 @@ class Training(BaseEstimator):
         if self.within is not None:
             checks.number(self.within, "within", minimum=0)
         checks.count(self.polish, "polish", minimum=0)
+        checks.require(isinstance(self.refit, bool), "refit must be True or False.", repr(self.refit))
         if self.patience is not None:
             checks.count(self.patience, "patience")
         checks.number(self.held_out, "held_out", minimum=0.0, maximum=0.9)
