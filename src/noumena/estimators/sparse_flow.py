@@ -309,7 +309,7 @@ class SparseFlow(Transformer):
 
     def _solver(self, seed: int) -> Any:
         if self.start is None:
-            return SparseComponents(self.n_latents, device=self.device, random_state=seed)
+            return SparseComponents(self.n_latents, refind=False, device=self.device, random_state=seed)
         verbs = ("fit", "transform", "inverse_transform", "get_params")
         able = all(callable(getattr(self.start, verb, None)) for verb in verbs)
         checks.require(able, f"start must be an estimator with {', '.join(verbs)}.", repr(self.start))

@@ -157,7 +157,8 @@ class _Judge:
 
     law: Mixture
     """The mixture that is judged, in the units of the rows."""
-    parts: tuple[Rows, Rows]
+    parts: tuple[Float[np.ndarray, "half latent"], Float[np.ndarray, "other latent"]]
+    """The halves; of an odd number of rows one has a row more."""
     diagonal: tuple[Any, Any]
     full: tuple[Any, Any]
 

@@ -159,7 +159,6 @@ def own_figures(model: Any) -> Row:
         return {
             "objective": float(model.objectives_[model.best_]),
             "affine objective": model.affine_objective_,
-            "confidence": float(model.start_.confidence_.mean()),
             "bent": model.bent_,
         }
     return {}
