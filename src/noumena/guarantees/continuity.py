@@ -29,6 +29,10 @@ PATIENCE = 7
 """Halvings within which what is missed along a segment must fall to half, or it is there to stay."""
 MISSED = 2e-4
 """What may be missed along a segment, in spreads of an observation."""
+COARSE = 0.06
+"""The same of a decoder in half precision; no other may miss as much."""
+FOLLOWED = 0.5
+"""Share of the segments that must have been followed to their end, or nothing is concluded from those that were."""
 SETTLED = 0.02
 """Panels are halved while they miss more than this share of it."""
 MOST_PANELS = 512
@@ -42,7 +46,7 @@ def continuous_at(decoder: Map, points: Float[Tensor, "point latent"], *, resolu
     x = _called(decoder, points[:2])
     n_observed = 1 if x is None else x.shape[1]
     most = max(4, min(SEGMENTS, ENTRIES // (len(NODES) * PANELS * n_observed * points.shape[1])))
-    tolerance = max(MISSED, 30 * resolution)
+    tolerance = max(MISSED, min(30 * resolution, COARSE))
     try:
         missed = _missed(decoder, *segments(points, most), points, tolerance)
     except Exception as error:  # whatever a decoder raises away from the points that it was given with
@@ -58,6 +62,9 @@ def continuous_at(decoder: Map, points: Float[Tensor, "point latent"], *, resolu
             f"its Jacobian, by up to {worst:.2g} spreads: it jumps, or hides a dependence from its derivatives"
         )
         return Hypothesis(CONTINUOUS, "fails", evidence)
+    if int(whole.sum()) < FOLLOWED * len(whole):
+        evidence = f"only {int(whole.sum())} of {len(whole)} segments between points could be followed to their end"
+        return Hypothesis(CONTINUOUS, "unknown", evidence)
     evidence = (
         f"along {int(whole.sum())} segments between points its differences are the integrals of its Jacobian, "
         f"to {max(worst, 1e-16):.0e} spreads"
