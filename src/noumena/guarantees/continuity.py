@@ -31,11 +31,12 @@ MISSED = 2e-4
 """What may be missed along a segment, in spreads of an observation."""
 COARSE = 0.06
 """The same of a decoder in half precision; no other may miss as much."""
-FOLLOWED = 0.5
-"""Share of the segments that must have been followed to their end, or nothing is concluded from those that were."""
+FOLLOWED = 8
+"""Segments that must have been followed to their end, or half of them where there are fewer than twice as many; else
+nothing is concluded. Those that miss the most come first, and those given up for their cost are no evidence."""
 SETTLED = 0.02
 """Panels are halved while they miss more than this share of it."""
-MOST_PANELS = 512
+MOST_PANELS = 1024
 """Panels of one step; of a decoder with more kinks than that, the segments that miss the most are followed."""
 ENTRIES = 2**22
 """Entries of Jacobians at all nodes of one step, which bounds the segments of wide decoders."""
@@ -62,7 +63,7 @@ def continuous_at(decoder: Map, points: Float[Tensor, "point latent"], *, resolu
             f"its Jacobian, by up to {worst:.2g} spreads: it jumps, or hides a dependence from its derivatives"
         )
         return Hypothesis(CONTINUOUS, "fails", evidence)
-    if int(whole.sum()) < FOLLOWED * len(whole):
+    if int(whole.sum()) < min(FOLLOWED, (len(whole) + 1) // 2):
         evidence = f"only {int(whole.sum())} of {len(whole)} segments between points could be followed to their end"
         return Hypothesis(CONTINUOUS, "unknown", evidence)
     evidence = (
