@@ -172,7 +172,7 @@ def test_a_pair_shares_weights_with_what_it_was_made_of() -> None:
 # ---- certify takes any decoder ---------------------------------------------------------------------------------
 
 
-POINTS = torch.randn(32, 2, generator=torch.Generator().manual_seed(1))
+POINTS = torch.randn(300, 2, generator=torch.Generator().manual_seed(1))
 MATRIX = torch.tensor([[1.0, 0], [1.3, 0], [0.7, 0], [1, 1.2], [0.8, -1], [0, 1], [0, 1.1], [0, 0.9]])
 
 

@@ -29,9 +29,14 @@ PATIENCE = 7
 """Halvings within which what is missed along a segment must fall to half, or it is there to stay."""
 MISSED = 2e-4
 """What may be missed along a segment, in spreads of an observation."""
+COARSE = 0.06
+"""The same of a decoder in half precision; no other may miss as much."""
+FOLLOWED = 8
+"""Segments that must have been followed to their end, or half of them where there are fewer than twice as many; else
+nothing is concluded. Those that miss the most come first, and those given up for their cost are no evidence."""
 SETTLED = 0.02
 """Panels are halved while they miss more than this share of it."""
-MOST_PANELS = 512
+MOST_PANELS = 1024
 """Panels of one step; of a decoder with more kinks than that, the segments that miss the most are followed."""
 ENTRIES = 2**22
 """Entries of Jacobians at all nodes of one step, which bounds the segments of wide decoders."""
@@ -42,7 +47,7 @@ def continuous_at(decoder: Map, points: Float[Tensor, "point latent"], *, resolu
     x = _called(decoder, points[:2])
     n_observed = 1 if x is None else x.shape[1]
     most = max(4, min(SEGMENTS, ENTRIES // (len(NODES) * PANELS * n_observed * points.shape[1])))
-    tolerance = max(MISSED, 30 * resolution)
+    tolerance = max(MISSED, min(30 * resolution, COARSE))
     try:
         missed = _missed(decoder, *segments(points, most), points, tolerance)
     except Exception as error:  # whatever a decoder raises away from the points that it was given with
@@ -58,6 +63,9 @@ def continuous_at(decoder: Map, points: Float[Tensor, "point latent"], *, resolu
             f"its Jacobian, by up to {worst:.2g} spreads: it jumps, or hides a dependence from its derivatives"
         )
         return Hypothesis(CONTINUOUS, "fails", evidence)
+    if int(whole.sum()) < min(FOLLOWED, (len(whole) + 1) // 2):
+        evidence = f"only {int(whole.sum())} of {len(whole)} segments between points could be followed to their end"
+        return Hypothesis(CONTINUOUS, "unknown", evidence)
     evidence = (
         f"along {int(whole.sum())} segments between points its differences are the integrals of its Jacobian, "
         f"to {max(worst, 1e-16):.0e} spreads"

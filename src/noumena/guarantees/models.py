@@ -178,6 +178,7 @@ def _decoder(
     threshold = max(S.evidence.threshold, EXACT) if zeros.answer == "fails" else exact
     model = Model(decoder, points, S, threshold=threshold)
     latents = points.detach().cpu().numpy()
+    continuous = continuous_at(decoder, points, resolution=precision)
     return Read(
         "decoder",
         S,
@@ -189,9 +190,9 @@ def _decoder(
             premises.all_in_use(S),
             at_points,
             invertible_at(decoder, points, resolution=precision),
-            continuous_at(decoder, points, resolution=precision),
+            continuous,
             full_dimensional(latents),
-            connected_slices(latents),
+            connected_slices(latents, continuous=continuous.answer != "fails"),
             premises.more_observations(S),
         ),
         (_spanning(model, exact=False),),

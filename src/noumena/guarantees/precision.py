@@ -11,9 +11,11 @@ from noumena.derivatives import Map
 from noumena.strength import jacobians, within
 
 STEPS = ((1e-9, 1e-9), (1e-4, 1e-5), (0.0, 3e-2))
-"""A decoder whose differences over a step of so many spreads are its derivatives resolves the second number."""
+"""A decoder whose slopes over a step of so many spreads are its slopes in the large resolves the second number."""
+LARGE = 1e-2
+"""The step, in spreads, of slopes in the large; that they may not be the derivatives is what continuity asks."""
 OFF = 0.1
-"""How far differences may be from derivatives, as a share of them."""
+"""How far slopes over two steps may be apart, as a share of them."""
 PROBES = 32
 ENTRIES = 2**21
 EXACT = {1e-9: 1e-6, 1e-5: 1e-4, 3e-2: 1e-2}
@@ -32,14 +34,31 @@ def resolution_of(decoder: Map, points: Tensor) -> float:
     z = points[: within(PROBES, x.shape[1], points.shape[1], entries=ENTRIES)]
     signs = torch.randint(0, 2, z.shape, generator=seeds.generator(0, "precision")).to(z) * 2 - 1
     way = signs * torch.where(points.std(dim=0) > 0, points.std(dim=0), 1.0)
-    slopes = torch.cat(list(jacobians(decoder, z, x.shape[1]))) @ way[:, :, None]
+    J = torch.cat(list(jacobians(decoder, z, x.shape[1])))
+    large = _slopes(decoder, z, way, LARGE)
     for step, resolved in STEPS[:-1]:
-        with torch.no_grad():
-            change = (decoder(z + step * way) - decoder(z.clone())) / step
-        off, size = (change - slopes[:, :, 0]).abs().median(dim=0).values, slopes[:, :, 0].abs().mean(dim=0)
-        if bool((off <= OFF * size).all()):
+        fine = _slopes(decoder, z, way, step)
+        references = ((J @ way[:, :, None])[:, :, 0], large, *(_slopes(decoder, z, way, k * step) for k in (10, 1000)))
+        alike = torch.stack([_alike(fine, reference) for reference in references]).any(dim=0)
+        if bool((alike & _seen(fine, large)).all()):
             return resolved
     return STEPS[-1][1]
+
+
+def _slopes(decoder: Map, z: Tensor, way: Tensor, step: float) -> Tensor:
+    """Differences of the observations over a step, by its length."""
+    with torch.no_grad():
+        return (decoder(z + step * way) - decoder(z.clone())) / step
+
+
+def _alike(fine: Tensor, reference: Tensor) -> Tensor:
+    """Observations whose slopes are those of a reference at most points."""
+    return (fine - reference).abs().median(dim=0).values <= OFF * reference.abs().mean(dim=0)
+
+
+def _seen(fine: Tensor, large: Tensor) -> Tensor:
+    """Observations that a small step moves about as often as a large one: rounding swallows most small steps."""
+    return 2 * (fine != 0).sum(dim=0) >= (large != 0).sum(dim=0)
 
 
 def rounding(resolution: float) -> float:

@@ -30,18 +30,21 @@ USED = 4096
 """Points that are looked at, at most."""
 WINDOW = 50
 """Points of a slice, at least."""
-SLICES = 8
+SLICES = (8, 4, 2)
+"""Slices of a latent, in the small and in the large."""
 BESIDE = 20
 """Spacings on either side that a wide one is compared with."""
-LEVEL = 1e-4
+LEVEL = 1e-3
 """How seldom a connected sample may be said to have a hole."""
 SHARE = 0.1
 """Points that must lie on either side of a hole, of those in its slice."""
 LONG = 3.0
-"""An edge of the spanning tree is long beyond this many of the edges' upper quartile."""
+"""An edge of the spanning tree of a narrow slice is long beyond this many of the edges' upper quartile."""
 PER_LATENT = 10
 """Points for every latent, at least."""
 NEIGHBOURS = 10
+FULL = 0.5
+"""Points fill the space where neighbours spread by more than this share of what they do in Gaussian points."""
 LOCAL = 1000
 """Points whose neighbours are looked at."""
 THIN = 1e-6
@@ -55,8 +58,9 @@ def connected_law(world: World) -> Hypothesis:
     return connected_slices(world.latents(USED, seed=2).double().cpu().numpy())
 
 
-def connected_slices(z: Float[np.ndarray, "point latent"]) -> Hypothesis:
-    """Whether the slices of a sample are connected, as far as its points show."""
+def connected_slices(z: Float[np.ndarray, "point latent"], *, continuous: bool = True) -> Hypothesis:
+    """Whether the slices of a sample are connected, as far as its points show; of latents that a decoder tears apart
+    (it is not ``continuous``) they show nothing, as pieces may have been moved onto one another."""
     n, d = z.shape
     z = z[:USED]
     distinct = [len(np.unique(column)) for column in z.T]
@@ -71,13 +75,17 @@ def connected_slices(z: Float[np.ndarray, "point latent"]) -> Hypothesis:
     if hole is not None:
         evidence = f"{hole}: latents may differ from piece to piece by more than one element-wise map"
         return Hypothesis(CONNECTED, "fails", evidence)
+    if not continuous:
+        evidence = "the decoder is not continuous: slices without a hole may be pieces moved onto one another"
+        return Hypothesis(CONNECTED, "unknown", evidence)
     return Hypothesis(CONNECTED, "supported", f"no slice of {len(z)} points has a hole")
 
 
 def _hole(z: np.ndarray) -> str | None:
     """The first hole found, in words: along a latent, then in slices of one."""
     n, d = z.shape
-    tests = d * n * (1 + 2 * max(0, d - 1))
+    narrow = max(WINDOW, n // SLICES[0])
+    tests = d * n * (1 + 2 * len(SLICES) * (d - 1))
     for r in range(d):
         found = _widest(np.sort(z[:, r]), tests)
         if found:
@@ -90,17 +98,18 @@ def _hole(z: np.ndarray) -> str | None:
                 found = _widest(np.sort(z[rows, r]), tests)
                 if found:
                     return f"{where}, z{r + 1} has a hole between {found[0]:.3g} and {found[1]:.3g}"
-            if d > 2 and _split(np.delete(z[rows], t, axis=1)):
+            if d > 2 and len(rows) <= narrow and _split(np.delete(z[rows], t, axis=1)):
                 return f"{where}, the other latents lie in separate pieces"
     return None
 
 
 def _windows(order: np.ndarray) -> list[np.ndarray]:
-    """Overlapping slices of the points in the order of a latent."""
-    n = len(order)
-    size = max(WINDOW, n // SLICES)
-    starts = np.unique(np.linspace(0, n - size, max(2, 2 * (n // size))).astype(int))
-    return [order[k : k + size] for k in starts]
+    """Overlapping slices of the points in the order of a latent, from narrow to wide."""
+    n, windows = len(order), []
+    for size in sorted({max(WINDOW, n // slices) for slices in SLICES}):
+        starts = np.unique(np.linspace(0, n - size, max(2, 2 * (n // size))).astype(int))
+        windows += [order[k : k + size] for k in starts]
+    return windows
 
 
 def _widest(values: np.ndarray, tests: int) -> tuple[float, float] | None:
@@ -155,10 +164,37 @@ def full_dimensional(z: Float[np.ndarray, "point latent"]) -> Hypothesis:
     if d == 1:
         return Hypothesis(SPREAD, "supported", f"{len(kept)} different points of one latent")
     chosen = np.random.default_rng(0).permutation(len(kept))[:LOCAL]
-    found = _dimension(_whitened(_normal_scores(kept))[chosen])
-    full, less = _reference(len(chosen), d), _reference(len(chosen), d - 1)
-    sentence = f"neighbours spread as in {max(0.0, d - (full - found) / max(full - less, 1e-9)):.1f} of {d} dimensions"
-    return Hypothesis(SPREAD, "supported" if found > (full + less) / 2 else "fails", sentence)
+    scores = _normal_scores(kept)
+    plain, white = scores[chosen], _whitened(scores)[chosen]
+    sentence = f"neighbours spread as in {max(0.0, d - 1 + _filled(white)):.1f} of {d} dimensions"
+    if _filled(white) <= FULL:
+        return Hypothesis(SPREAD, "fails", sentence)
+    thinnest = min(_filled(plain), _thickness(plain) / _thickness_of_gaussian(len(plain), d))
+    if thinnest <= FULL:
+        thin = f"neighbours spread across by {max(thinnest, 0.0):.2f} of what they would where points fill the space"
+        return Hypothesis(SPREAD, "unknown", f"{thin}: a surface, or latents that nearly determine one another")
+    return Hypothesis(SPREAD, "supported", sentence)
+
+
+def _filled(z: np.ndarray) -> float:
+    """One where distances to neighbours speak of as many dimensions as there are latents, zero where of one fewer."""
+    n, d = z.shape
+    full, less = _reference(n, d), _reference(n, d - 1)
+    return (_dimension(z) - less) / max(full - less, 1e-9)
+
+
+def _thickness(z: np.ndarray) -> float:
+    """The smallest spread of neighbours as a share of the largest, the median over points."""
+    from scipy.spatial import KDTree
+
+    near = z[KDTree(z).query(z, k=min(2 * z.shape[1] + 3, len(z)))[1]]
+    singular = np.linalg.svd(near - near.mean(axis=1, keepdims=True), compute_uv=False)
+    return float(np.median(singular[:, -1] / np.maximum(singular[:, 0], 1e-300)))
+
+
+@cache
+def _thickness_of_gaussian(n: int, d: int) -> float:
+    return _thickness(np.random.default_rng(d).normal(size=(n, d)))
 
 
 def _normal_scores(z: np.ndarray) -> np.ndarray:
