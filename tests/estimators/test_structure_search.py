@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import noumena as nm
 from noumena.checks import DivergenceError
-from noumena.estimators import estimator
+from noumena.estimators import estimator, structure_search
 from noumena.estimators.masked import MaskedDecoder, masked, plain
 from noumena.estimators.rows import Rows
 from noumena.estimators.structure_search import Refit, State, faintest, flipped, missing
@@ -133,3 +133,13 @@ def test_a_search_that_is_stopped_by_hand_leaves_the_penalised_models_and_says_s
 def test_refit_is_yes_or_no(fitted):
     with pytest.raises(nm.InputError, match=r"refit must be True or False\. Got 3"):
         nm.VAE(2, training=nm.Training().set_params(refit=3)).fit(fitted[1].x)
+
+
+def test_where_no_structure_explains_the_rows_the_dense_twins_are_kept(fitted, monkeypatch):
+    monkeypatch.setattr(structure_search, "HOPELESS", 0.0)
+    plan = nm.Training(steps=60)
+    model = nm.VAE(3, penalty=0.05 * nm.DependencySparsity(), n_models=2, training=plan, random_state=0)
+    model.fit(fitted[1].x)
+    assert model.refit_.error == model.refit_.twin
+    assert len(model.structure_) == model.refit_.dependencies == 30
+    assert nm.certify(model).answer != "identified"

@@ -61,6 +61,8 @@ FLIPS, TURNS = 6, 4
 FEATURES, RIDGE = 96, 1e-3
 """Random features by which residuals are searched for what is missing, and their ridge."""
 STRENGTH_AT = 256
+HOPELESS = 4.0
+"""Where the refit's error is so many times its twin's no structure was found, and the twins are kept as they are."""
 ENOUGH = 0.2
 """A refit that is worse than its twin by more than this share is worse, however few rows say so."""
 HELD_OUT = 4096
@@ -151,7 +153,12 @@ def search_and_refit(
     twins = train([plain(twin) for twin in twins.models], model_seeds, rows, plan.changed(suffix="twins2"))
     if sparse.interrupted or twins.interrupted:
         return None
-    return sparse, compared(sparse, twins, state.support, rows.held_out[:HELD_OUT])
+    refit = compared(sparse, twins, state.support, rows.held_out[:HELD_OUT])
+    if refit.error <= HOPELESS * refit.twin:
+        return sparse, refit
+    dense = np.ones_like(state.support)
+    full = replace(twins, models=[model.eval() for model in masked(twins.models, [dense] * len(twins.models))])
+    return full, compared(full, twins, dense, rows.held_out[:HELD_OUT])
 
 
 def compared(sparse: Trained, twins: Trained, support: Support, x: Tensor) -> Refit:
