@@ -8,17 +8,24 @@ steep slopes are resolved, jumps and hidden dependence stay.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from noumena import seeds
 from noumena.derivatives import Map
+from noumena.estimators.codec import Codec, Decoder
+from noumena.estimators.masked import MaskedDecoder
+from noumena.guarantees.injectivity import _kind
 from noumena.guarantees.subjects import CONTINUOUS
 from noumena.guarantees.theorem import Hypothesis
 from noumena.strength import jacobians
 
+CONTINUOUS_KINDS = ("affine", "rectifier", "kinked", "increasing", "curved")
+"""Kinds of layers that are continuous, and whose derivatives hide nothing."""
 SEGMENTS = 96
 """Segments between points, a third of them between neighbours."""
 NODES, WEIGHTS = (torch.as_tensor(v) for v in np.polynomial.legendre.leggauss(5))
@@ -40,6 +47,37 @@ MOST_PANELS = 1024
 """Panels of one step; of a decoder with more kinks than that, the segments that miss the most are followed."""
 ENTRIES = 2**22
 """Entries of Jacobians at all nodes of one step, which bounds the segments of wide decoders."""
+
+
+def continuous_by_layers(decoder: Any) -> Hypothesis | None:
+    """That a network is continuous, where each of its layers is one of torch's that is, as it came, without hooks;
+    ``None`` where something in it may do anything.
+
+    >>> from torch import nn
+    >>> continuous_by_layers(nn.Sequential(nn.Linear(1, 2), nn.LeakyReLU())).answer
+    'holds'
+    >>> continuous_by_layers(torch.round) is None, continuous_by_layers(nn.Sequential(nn.Hardshrink())) is None
+    (True, True)
+    """
+    layers = _opened(decoder)
+    if not layers or any(layer is None for layer in layers):
+        return None
+    names = ", ".join(sorted({type(layer).__name__ for layer in layers}))
+    return Hypothesis(CONTINUOUS, "holds", f"every layer is continuous: {names}")
+
+
+def _opened(module: Any) -> list[nn.Module | None]:
+    """The layers of a network, ``None`` in place of what is not known to be continuous."""
+    plain = isinstance(module, nn.Module) and "forward" not in vars(module)
+    if not plain or module._forward_hooks or module._forward_pre_hooks:
+        return [None]
+    if type(module) is Decoder and type(module.codec).decode is Codec.decode:
+        return _opened(module.codec.decoder)  # followed by a change of units
+    if type(module) is MaskedDecoder:
+        return _opened(module.decoder)
+    if type(module).forward is nn.Sequential.forward:
+        return [layer for child in module.children() for layer in _opened(child)]
+    return [module if _kind(module) in CONTINUOUS_KINDS else None]
 
 
 def continuous_at(decoder: Map, points: Float[Tensor, "point latent"], *, resolution: float = 1e-9) -> Hypothesis:

@@ -21,7 +21,7 @@ from noumena.guarantees import fits, premises
 from noumena.guarantees.changes import substitution
 from noumena.guarantees.collisions import invertible_at, nudged
 from noumena.guarantees.competitors import Competitor, substitutable, tried
-from noumena.guarantees.continuity import continuous_at
+from noumena.guarantees.continuity import continuous_at, continuous_by_layers
 from noumena.guarantees.decoders import outcome
 from noumena.guarantees.diversity import spanning, too_few
 from noumena.guarantees.precision import in_order, resolution_of, rounding
@@ -165,6 +165,7 @@ def _decoder(
 ) -> Read:
     """What is read off a decoder at points; ``resolution`` is the share of a row's size that cancellation is told to,
     by default what the decoder's precision allows."""
+    by_layers = continuous_by_layers(decoder)
     decoder, points = received(decoder, points, precise=True)  # for counting what cancels
     points = in_order(points)
     precision = resolution_of(decoder, points)
@@ -178,7 +179,7 @@ def _decoder(
     threshold = max(S.evidence.threshold, EXACT) if zeros.answer == "fails" else exact
     model = Model(decoder, points, S, threshold=threshold)
     latents = points.detach().cpu().numpy()
-    continuous = continuous_at(decoder, points, resolution=precision)
+    continuous = by_layers or continuous_at(decoder, points, resolution=precision)
     return Read(
         "decoder",
         S,
