@@ -32,7 +32,7 @@ MOST_PRODUCTS = 2**26
 """Exchanges × observations of one Jacobian that are enumerated."""
 AT_ONCE = 2**22
 """Exchanges × observations that are held at once."""
-NEARLY_ALL = 0.8
+NEARLY_ALL = 0.9
 """Share of points at which an exchange must cancel a row."""
 SAME = 1e-8
 """Rows nearer than this to proportional are one row."""

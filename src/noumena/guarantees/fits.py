@@ -30,7 +30,7 @@ POINTS = 128
 """Rows at which two seeds' Jacobians are compared."""
 UNRESOLVED = 0.05
 """What no fit is taken to resolve of the ratio of a row's entries."""
-WIDTH = 2.5
+WIDTH = 2.0
 """Cancelling up to this many times the seeds' disagreement counts as cancelling."""
 
 
