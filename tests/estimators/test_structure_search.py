@@ -46,12 +46,12 @@ def test_structure_transform_and_decoder_are_those_of_the_refit(fitted):
     assert model.explained_[model.best_] > 0.99
 
 
-def test_the_refit_explains_held_out_rows_no_worse_than_its_dense_twin(fitted):
+def test_the_refit_explains_held_out_rows_better_than_its_dense_twin(fitted):
     model = fitted[3]
-    assert model.refit_.as_good
+    assert model.refit_.beats_twin
     assert model.refit_.error < model.refit_.twin
     assert model.refit_.dependencies == len(model.structure_)
-    assert not Refit(3, 2.0, 1.0, 1.0, 0.1, 100).as_good
+    assert not Refit(3, 2.0, 1.0, 1.0, 0.1, 100).beats_twin
 
 
 def test_a_plain_fit_has_no_refit(fitted):

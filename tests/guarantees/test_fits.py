@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import noumena as nm
-from noumena.guarantees.fits import AGREE, AS_GOOD, UNRESOLVED, resolution
+from noumena.guarantees.fits import AGREE, BEATS_TWIN, UNRESOLVED, resolution
 
 BIAS = 0.05 * nm.DependencySparsity()
 SUPPORT = np.array([[1, 0]] * 3 + [[1, 1]] * 2 + [[0, 1]] * 3, dtype=bool)
@@ -32,7 +32,7 @@ def test_a_right_fit_is_identified_and_its_latents_are_the_true_ones(right):
     sample, model = right
     certificate = nm.certify(model)
     assert certificate.answer == "identified", str(certificate)
-    assert answers(certificate)[AS_GOOD] == "supported"
+    assert answers(certificate)[BEATS_TWIN] == "supported"
     assert len(certificate.structure) == SUPPORT.sum()
     assert nm.metrics.mcc(sample.z, model.transform(sample.x)).score > 0.99
 
@@ -52,16 +52,17 @@ def test_a_refit_that_is_worse_than_its_twin_certifies_nothing(right):
     _, model = right
     worse = copy(model)
     worse.refit_ = replace(model.refit_, error=2.0, twin=1.0, excess=1.0, standard_error=0.1)
-    assert answers(nm.certify(worse))[AS_GOOD] == "fails"
+    assert answers(nm.certify(worse))[BEATS_TWIN] == "fails"
     assert nm.certify(worse).answer == "open"
-    few = replace(model.refit_, error=2.0, twin=1.0, excess=1.0, standard_error=9.0)
-    assert not few.as_good, "too few rows to tell are no evidence"
+    for excess in (-0.1, 0.0, 0.1):
+        few = replace(model.refit_, excess=excess, standard_error=9.0)
+        assert not few.beats_twin, "too few rows to tell are no evidence"
 
 
 def test_the_plain_fit_is_open_for_its_zeros_are_none(right):
     sample, _ = right
     certificate = nm.certify(fit_of(sample.x, refit=False))
-    assert answers(certificate)[AS_GOOD] == "unknown"
+    assert answers(certificate)[BEATS_TWIN] == "unknown"
     assert certificate.answer == "open"
 
 

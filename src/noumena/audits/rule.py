@@ -53,11 +53,11 @@ def smallest_group(by_fold: Mapping[str, Sequence[float]], chance: Mapping[str, 
     best = min(LADDER, key=lambda kind: float(errors[kind].mean()))
     for kind in LADDER:
         lost = errors[kind] - errors[best]
-        if errors[kind].mean() < BETTER_THAN_CHANCE * c and as_good(lost, c):
+        if errors[kind].mean() < BETTER_THAN_CHANCE * c and beats_twin(lost, c):
             return kind
     return NONE
 
 
-def as_good(lost: np.ndarray, c: float) -> bool:
+def beats_twin(lost: np.ndarray, c: float) -> bool:
     """Whether errors that are larger by ``lost``, fold by fold, are as good, where chance is ``c``."""
     return bool(lost.mean() <= CLOSE * c + 2 * lost.std())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from noumena.audits.pairs import SAME_ROWS
-from noumena.audits.rule import LADDER, NONE, as_good, reference
+from noumena.audits.rule import LADDER, NONE, beats_twin, reference
 from noumena.guarantees.agreement import AFFINE, BETTER_THAN_CHANCE, ICA, PERMUTATION, RIGID, efficiency
 from noumena.guarantees.unmixing import SAME
 
@@ -119,7 +119,7 @@ def linear_images(audit: Audit) -> bool:
         own = [pair for pair in audit.pairs if pair.target == name]
         c = float(np.mean([reference(pair.chance) for pair in own]))
         lost = found - np.mean([pair.by_fold[AFFINE] for pair in own], axis=0)
-        if found.mean() >= BETTER_THAN_CHANCE * c or not as_good(lost, c):
+        if found.mean() >= BETTER_THAN_CHANCE * c or not beats_twin(lost, c):
             return False
     return True
 

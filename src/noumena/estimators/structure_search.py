@@ -63,8 +63,6 @@ FEATURES, RIDGE = 96, 1e-3
 STRENGTH_AT = 256
 HOPELESS = 4.0
 """Where the refit's error is so many times its twin's no structure was found, and the twins are kept as they are."""
-ENOUGH = 0.2
-"""A refit that is worse than its twin by more than this share is worse, however few rows say so."""
 HELD_OUT = 4096
 """Held-out rows that refit and twin are compared on, at most."""
 
@@ -84,10 +82,10 @@ class Refit:
     rows: int
 
     @property
-    def as_good(self) -> bool:
-        """Whether the refit explains held-out rows no worse than its twin: within two standard errors, and within a
-        share that no number of rows excuses."""
-        return self.excess <= 2 * self.standard_error and self.error <= (1 + ENOUGH) * self.twin
+    def beats_twin(self) -> bool:
+        """Whether the refit explains held-out rows better than its twin, by two standard errors: a right structure
+        does, for it has less to learn, and one with as many dependencies in other places at best does not."""
+        return self.excess < -2 * self.standard_error
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers."""

@@ -1,7 +1,7 @@
 """Fits: what is asked of a fitted model before a theorem speaks of its latents.
 
 A theorem counts dependencies, so the model that is certified is exactly sparse (``noumena.estimators.masked``), and the
-premise *explains the data* is a comparison: held-out rows are explained no worse under the structure than by its dense
+premise *explains the data* is a comparison: held-out rows are explained better under the structure than by its dense
 twin, trained as long. A structure that misses a dependency of the world does not pass; one that has more than the world
 cannot have a positive gap. The seeds must agree, and what two of them disagree on is not resolved: rows that cancel up
 to that count as cancelled.
@@ -20,7 +20,7 @@ from noumena.guarantees.subjects import EXPLAINED
 from noumena.guarantees.theorem import Hypothesis
 from noumena.strength import jacobians, within
 
-AS_GOOD = "the sparse refit is as good as its dense twin"
+BEATS_TWIN = "the sparse refit beats its dense twin"
 AGREE = "the two best seeds agree"
 ENOUGH = 0.95
 """A fitted model explains the data when its R² is at least this."""
@@ -54,17 +54,17 @@ def explained_by(model: Estimator) -> Hypothesis:
     return explained(1 - float(error[model.best_]) / model.n_features_in_)
 
 
-def as_good_as_dense(model: Estimator) -> Hypothesis:
-    """Whether the exactly sparse refit explains held-out rows no worse than its twin without a structure."""
+def beats_dense_twin(model: Estimator) -> Hypothesis:
+    """Whether the exactly sparse refit explains held-out rows better than its twin without a structure."""
     refit = model.refit_
     if refit is None:
         why = "this fit has no exactly sparse refit, so entries below a threshold are not zero"
-        return Hypothesis(AS_GOOD, "unknown", f"{why}; VAE and Autoencoder have one with a penalty on dependencies")
+        return Hypothesis(BEATS_TWIN, "unknown", f"{why}; VAE and Autoencoder have one with a penalty on dependencies")
     evidence = (
         f"held-out error {refit.error:.4g} with {refit.dependencies} dependencies, {refit.twin:.4g} without a "
         f"structure; difference {refit.excess:+.2g} ± {refit.standard_error:.1g} over {refit.rows} rows"
     )
-    return Hypothesis(AS_GOOD, "supported" if refit.as_good else "fails", evidence)
+    return Hypothesis(BEATS_TWIN, "supported" if refit.beats_twin else "fails", evidence)
 
 
 def found_twice(model: Estimator) -> Hypothesis:

@@ -155,7 +155,7 @@ def _world(world: World) -> Read:
 def _fitted(model: Estimator, threshold: float | None) -> Read:
     check_is_fitted(model)
     structure = model.structure_of(model.best_, threshold=threshold)
-    evidence = (fits.explained_by(model), fits.as_good_as_dense(model), fits.found_twice(model))
+    evidence = (fits.explained_by(model), fits.beats_dense_twin(model), fits.found_twice(model))
     points = model.points_of(model.best_)
     return _decoder(model.decoder_, points, structure, evidence, resolution=fits.resolution(model))
 
