@@ -157,15 +157,22 @@ def _fitted(model: Estimator, threshold: float | None) -> Read:
     structure = model.structure_of(model.best_, threshold=threshold)
     evidence = (fits.explained_by(model), fits.beats_dense_twin(model), fits.found_twice(model))
     points = model.points_of(model.best_)
-    return _decoder(model.decoder_, points, structure, evidence, resolution=fits.resolution(model))
+    known = continuous_by_layers(model.decoder_)
+    return _decoder(model.decoder_, points, structure, evidence, resolution=fits.resolution(model), known=known)
 
 
 def _decoder(
-    decoder: Callable, points: Tensor, S: Structure, fit: tuple[Hypothesis, ...], *, resolution: float | None = None
+    decoder: Callable,
+    points: Tensor,
+    S: Structure,
+    fit: tuple[Hypothesis, ...],
+    *,
+    resolution: float | None = None,
+    known: Hypothesis | None = None,
 ) -> Read:
     """What is read off a decoder at points; ``resolution`` is the share of a row's size that cancellation is told to,
-    by default what the decoder's precision allows."""
-    by_layers = continuous_by_layers(decoder)
+    by default what the decoder's precision allows; ``known`` what its layers say about continuity, where they are ours.
+    """
     decoder, points = received(decoder, points, precise=True)  # for counting what cancels
     points = in_order(points)
     precision = resolution_of(decoder, points)
@@ -179,7 +186,7 @@ def _decoder(
     threshold = max(S.evidence.threshold, EXACT) if zeros.answer == "fails" else exact
     model = Model(decoder, points, S, threshold=threshold)
     latents = points.detach().cpu().numpy()
-    continuous = by_layers or continuous_at(decoder, points, resolution=precision)
+    continuous = known or continuous_at(decoder, points, resolution=precision)
     return Read(
         "decoder",
         S,
