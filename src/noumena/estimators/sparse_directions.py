@@ -88,16 +88,12 @@ def tangents(models: list[Any], x: Float[Tensor, "batch observed"]) -> Float[Ten
     Spaces are averaged as projections, which depend on no model's latents.
     """
     total: Any = 0.0
+    d = 0
     for model in models:
         z = model.code(x.to(model.mean)).detach()
         Q = torch.linalg.qr(jacobian(model.decoder, z).detach().double().cpu())[0]
-        total = total + Q @ Q.mT
-    return torch.linalg.eigh(total)[1][:, :, -models_latents(models) :].flip(-1)
-
-
-def models_latents(models: list[Any]) -> int:
-    """The number of latents of models of one kind."""
-    return models[0].code(models[0].mean[None]).shape[1]
+        total, d = total + Q @ Q.mT, Q.shape[2]
+    return torch.linalg.eigh(total)[1][:, :, -d:].flip(-1)
 
 
 def sparse_directions(Q: Float[Tensor, "point observed latent"], *, seed: int = 0) -> Directions:

@@ -164,6 +164,7 @@ class _Judge:
 
     @classmethod
     def of(cls, law: Mixture, rows: Rows) -> _Judge:
+        """The judge of a mixture by rows, which are standardised, halved, and fitted half by half."""
         mean, spread = rows.mean(axis=0), rows.std(axis=0)
         unit = (rows - mean) / spread
         first, second = (unit[part] for part in halves(len(rows), 0))
