@@ -13,6 +13,7 @@ import argparse
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,8 @@ import noumena as nm
 from noumena.checks import InputError
 from noumena.metrics import mcc
 
-FIRST_SEED = 2_000_000
+FIRST_SEED = 3_000_000
+"""Worlds of seeds from 2 000 000 on were looked at while the search was made."""
 LAWS = ("gaussian", "unit gaussian", "laplace", "uniform", "correlated gaussian")
 RIGHT = 0.95
 
@@ -105,13 +107,15 @@ def main() -> None:
     known = set(zip(done.world, done.rows, done.steps, strict=True))
     cells = [(k, rows) for k in range(given.worlds) for rows in given.rows if (k, rows, given.steps) not in known]
     start = time.perf_counter()
-    for first in range(0, len(cells), given.jobs):
-        if time.perf_counter() - start > given.seconds:
-            break
-        batch = cells[first : first + given.jobs]
-        found = Parallel(n_jobs=given.jobs)(delayed(measured)(k, rows, given.steps, given.models) for k, rows in batch)
-        done = pd.concat([done, pd.DataFrame(found)], ignore_index=True)
-        done.to_csv(given.out, index=False)
+    todo = (
+        delayed(measured)(k, rows, given.steps, given.models)
+        for k, rows in cells
+        if time.perf_counter() - start < given.seconds
+    )
+    pool: Any = Parallel(n_jobs=given.jobs, return_as="generator_unordered", pre_dispatch=given.jobs)
+    for found in pool(todo):
+        done = pd.concat([done, pd.DataFrame([found])], ignore_index=True)
+        done.sort_values(["rows", "world"]).to_csv(given.out, index=False)
         print(f"{len(done)} worlds, {time.perf_counter() - start:.0f} s", flush=True)
     print(report(done))
 

@@ -53,3 +53,24 @@ def test_a_basis_never_has_two_directions_that_are_one():
     moves = np.array([[1.0, 0, 0, 0], [1.0, 0, 0, 0], [0, 1.0, 0, 0]])
     assert Directions(moves, vector).basis() == [0, 2]
     np.testing.assert_allclose(soft_count(moves), 1.0)
+
+
+def test_swaps_exchange_one_direction_and_come_cheapest_first():
+    _, Q = tangent_spaces(4, 14, 1, 6)
+    found = sparse_directions(Q)
+    basis = found.basis()
+    bases = found.swaps(basis, 10)
+    assert len(bases) == 10
+    assert all(len(set(basis) - set(other)) == 1 for other in bases)
+    weights = [found.weights[other].sum() for other in bases]
+    assert (np.diff(weights) > -1e-9).all()
+    for other in bases:
+        together = torch.linalg.svdvals(found.vectors[other].movedim(0, -1))[:, -1]
+        assert float(together.median()) > 0.2
+
+
+def test_more_starts_find_directions_that_few_miss():
+    structure, Q = tangent_spaces(4, 16, 2, 11)
+    columns = {column.tobytes() for column in structure.dense.T.astype(bool)}
+    few, many = ({c.tobytes() for c in sparse_directions(Q, starts=n).supports} & columns for n in (2, 2000))
+    assert len(few) < len(many) == 4

@@ -10,7 +10,9 @@ from noumena.checks import DivergenceError
 from noumena.estimators import estimator, structure_search
 from noumena.estimators.masked import MaskedDecoder, masked, plain
 from noumena.estimators.rows import Rows
-from noumena.estimators.structure_search import Refit, State, faintest, flipped, missing
+from noumena.estimators.sparse_directions import Directions, sparse_directions
+from noumena.estimators.structure_search import Refit, State, faintest, flipped, missing, restarted, row_errors
+from noumena.estimators.training import train
 
 PLAN = nm.Training(steps=400)
 
@@ -143,3 +145,50 @@ def test_where_no_structure_explains_the_rows_the_dense_twins_are_kept(fitted, m
     assert model.refit_.error == pytest.approx(model.refit_.twin, rel=1e-5)
     assert len(model.structure_) == model.refit_.dependencies == 30
     assert nm.certify(model).answer != "identified"
+
+
+def test_where_the_lightest_directions_are_wrong_others_are_exchanged_for_them(fitted, monkeypatch):
+    """A first look that misses a column of the world leads to a structure that its twin beats; more starts mend it."""
+    structure, sample, _, _ = fitted
+    looks = []
+
+    def short_sighted(Q, **options):
+        looks.append(options)
+        found = sparse_directions(Q, **options)
+        if len(looks) > 1:
+            return found
+        column = found.supports[found.basis()[0]]
+        others = (found.supports != column).any(axis=1)
+        return Directions(found.moves[others], found.vectors[torch.as_tensor(others)])
+
+    monkeypatch.setattr(structure_search, "sparse_directions", short_sighted)
+    monkeypatch.setattr(structure_search, "TURNS", 0)
+    bias = 0.05 * nm.DependencySparsity()
+    model = nm.VAE(3, penalty=bias, n_models=2, training=PLAN, random_state=0).fit(sample.x)
+    assert [sorted(options) for options in looks] == [[], ["starts"]]
+    assert structure.match(model.structure_).hamming == 0
+
+
+def test_a_model_in_a_local_minimum_begins_again_and_one_as_good_as_the_best_is_kept(fitted):
+    """Whether it is kept depends on its errors and never on whether seeds agree."""
+    _, sample, _, model = fitted
+    support = model.structure_.dense.astype(bool)
+    best = model.models_[model.best_]
+    x = torch.as_tensor((sample.x - best.mean.numpy()) / best.scale.numpy()).to(best.mean)
+    rows = Rows(x[:1200], x[1200:], "")
+    bare = plain(best)
+    turned = plain(best)
+    structure_search.remix(turned.encoder, turned.decoder, torch.diag(torch.tensor([-1.0, 1.0, 1.0])))
+    lost = plain(best)
+    torch.nn.init.zeros_(next(lost.encoder.parameters()))
+    models = masked([bare, turned, lost], [support] * 3)
+    sparse = train(models, [0, 1, 2], rows, nm.Training(steps=1, learning_rate=1e-6))
+    before = [row_errors(m, rows.held_out).mean() for m in sparse.models]
+    assert before[2] > 10 * before[0]
+    after = restarted(
+        sparse, lambda seed: plain(bare), [10, 11, 12], support, rows, PLAN.changed(steps=20, learning_rate=1e-4), 1
+    )
+    assert after.models[:2] == sparse.models[:2]
+    assert row_errors(after.models[2], rows.held_out).mean() < 2 * before[0]
+    assert after.objectives[2] < sparse.objectives[2]
+    assert (after.objectives[:2] == sparse.objectives[:2]).all()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from math import prod
@@ -157,8 +158,7 @@ class Estimator(Transformer):
         self._adopt(models, rows, training, self._bound(X, y, training))
         self.refit_ = None
         if training.refit and not frozen and not self.interrupted_ and self._searches(rows, n_observed):
-            fresh = [self._model(s, n_observed, mean, scale).to(models[0].mean) for s in self.seeds_]
-            self._refit(fresh, rows, training)
+            self._refit(lambda s: self._model(s, n_observed, mean, scale).to(models[0].mean), rows, training)
         if device.type != "mps" and far(mean.numpy(), scale.numpy()):  # finished models then see rows as the fit did
             for model in self.models_:
                 model.double().load_state_dict({"mean": mean, "scale": scale}, strict=False)
@@ -196,7 +196,7 @@ class Estimator(Transformer):
         plain = self._sparse_refit and getattr(self, "likelihood", "normal") == "normal"
         return plain and counts_dependencies(self.penalty) and searchable(n_observed, self.n_latents, rows)
 
-    def _refit(self, fresh: list[Codec], rows: Rows, training: Training) -> None:
+    def _refit(self, fresh: Callable[[int], Codec], rows: Rows, training: Training) -> None:
         """Exactly sparse models in place of the penalised ones, whose curves stay."""
         sound = np.flatnonzero(~self.diverged_).tolist()
         read_off = {k: self.structure_of(k).dense for k in sound}

@@ -14,7 +14,7 @@ without error. What is found is a proposal: the held-out loss of an exactly spar
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations, islice
+from itertools import combinations
 from math import comb
 from typing import Any
 
@@ -29,9 +29,10 @@ from noumena.derivatives import jacobian
 POINTS = 192
 """Rows of the data at which tangent spaces are taken; the first ``FIRST`` of them screen the starts."""
 FIRST = 24
-STARTS = 2000
+STARTS, MANY_STARTS = 2000, 16_000
+"""Starts, and those where the first ones led to no structure that explains the rows."""
 KEPT = 200
-"""Starts, and how many distinct directions go on after the first few rounds."""
+"""How many distinct directions go on after the first few rounds."""
 SMALL = 0.02
 """Below this share of a row's length a direction counts as zero there in the reweighting."""
 SCREENING = ((0.04,) * 4, (0.3, 0.15, 0.08, 0.04))
@@ -72,6 +73,23 @@ class Directions:
                 chosen.append(k)
         return chosen
 
+    def swaps(self, basis: list[int], most: int) -> list[list[int]]:
+        """Bases in which one direction is replaced by another, those that add least to the weight first: tangent spaces
+        are estimated, so the lightest directions need not be the true ones."""
+        costs = self.weights[None, :] - self.weights[basis][:, None]
+        bases: list[list[int]] = []
+        for flat in np.argsort(costs, axis=None, kind="stable"):
+            place, k = divmod(int(flat), len(self.moves))
+            if k in basis:
+                continue
+            changed = [*basis[:place], k, *basis[place + 1 :]]
+            together = torch.linalg.svdvals(self.vectors[changed].movedim(0, -1))
+            if float(together[:, -1].median()) > LEAST_ANGLE:
+                bases.append(changed)
+            if len(bases) == most:
+                break
+        return bases
+
 
 def soft_count(moves: Float[np.ndarray, "direction observed"]) -> Float[np.ndarray, " direction"]:
     """``Σ_i min(1, m_i² / τ²)``: an observation that is moved counts 1, one that hardly is counts little.
@@ -96,7 +114,7 @@ def tangents(models: list[Any], x: Float[Tensor, "batch observed"]) -> Float[Ten
     return torch.linalg.eigh(total)[1][:, :, -d:].flip(-1)
 
 
-def sparse_directions(Q: Float[Tensor, "point observed latent"], *, seed: int = 0) -> Directions:
+def sparse_directions(Q: Float[Tensor, "point observed latent"], *, starts: int = STARTS, seed: int = 0) -> Directions:
     """Directions of the tangent spaces ``Q`` that vanish on common rows, the lightest first.
 
     >>> Q = torch.linalg.qr(torch.randn(40, 5, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64))[0]
@@ -109,8 +127,8 @@ def sparse_directions(Q: Float[Tensor, "point observed latent"], *, seed: int = 
     d = Q.shape[2]
     length = Q.norm(dim=2, keepdim=True)
     unit = torch.where(length > 1e-9, Q / length.clamp_min(1e-9), 0.0)
-    starts = _starts(Q.shape[1], d, seed).to(Q)
-    screened = [_reweighted(unit[:FIRST], starts, smalls)[:2] for smalls in SCREENING]
+    first = _starts(Q.shape[1], d, starts, seed).to(Q)
+    screened = [_reweighted(unit[:FIRST], part, smalls)[:2] for smalls in SCREENING for part in first.split(STARTS)]
     weights, moves = (torch.cat(parts) for parts in zip(*screened, strict=True))
     _, moves, c = _reweighted(unit, weights[_distinct(moves, KEPT)], (SMALL,) * ROUNDS)
     order = _distinct(moves, KEPT)
@@ -118,14 +136,14 @@ def sparse_directions(Q: Float[Tensor, "point observed latent"], *, seed: int = 
     return Directions(moves[order].cpu().numpy(), vectors / vectors.norm(dim=2, keepdim=True).clamp_min(1e-12))
 
 
-def _starts(n_observed: int, n_latents: int, seed: int) -> Float[Tensor, "start observed"]:
+def _starts(n_observed: int, n_latents: int, most: int, seed: int) -> Float[Tensor, "start observed"]:
     """Weights of rows, large on ``d − 1`` rows of each start: all choices of them, or a sample."""
     k = n_latents - 1
-    if comb(n_observed, k) <= STARTS:
-        chosen = np.array(list(islice(combinations(range(n_observed), k), STARTS)), dtype=int).reshape(-1, k)
+    if comb(n_observed, k) <= most:
+        chosen = np.array(list(combinations(range(n_observed), k)), dtype=int).reshape(-1, k)
     else:
         rng = seeds.numpy_generator(seed, "starts of sparse directions", n_observed, k)
-        chosen = rng.random((STARTS, n_observed)).argpartition(k, axis=1)[:, :k]
+        chosen = rng.random((most, n_observed)).argpartition(k, axis=1)[:, :k]
     weights = torch.full((len(chosen), n_observed), 1e-2, dtype=torch.float64)
     return weights.scatter_(1, torch.as_tensor(chosen), 1.0)
 
