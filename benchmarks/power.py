@@ -103,8 +103,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/power/rows.csv"))
     given = parser.parse_args()
     given.out.parent.mkdir(parents=True, exist_ok=True)
-    done = pd.read_csv(given.out) if given.out.exists() else pd.DataFrame({"world": [], "rows": [], "steps": []})
-    known = set(zip(done.world, done.rows, done.steps, strict=True))
+    done = pd.read_csv(given.out) if given.out.exists() else pd.DataFrame()
+    known = set(zip(done.world, done.rows, done.steps, strict=True)) if len(done) else set()
     cells = [(k, rows) for k in range(given.worlds) for rows in given.rows if (k, rows, given.steps) not in known]
     start = time.perf_counter()
     todo = (
