@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -22,6 +23,7 @@ from adversary_fits import (
 from adversary_truth import (
     CONNECTED,
     CONTINUOUS,
+    INVERTIBLE,
     SPREAD,
     Case,
     Claim,
@@ -159,6 +161,108 @@ def between_latents() -> Case:
     return Case("structure", claim, False, note="verdict(1.5)")
 
 
+def _bent(A: np.ndarray) -> Callable[[Tensor], Tensor]:
+    """``h + .2 tanh h`` of ``h = A v``."""
+    M = torch.as_tensor(A, dtype=torch.float64)
+    return lambda v: v @ M.mT + 0.2 * torch.tanh(v @ M.mT)
+
+
+def _exchanged(A: np.ndarray, B: np.ndarray, note: str) -> Case:
+    """Rows ``A`` that a change ``B`` of the basis makes sparser."""
+    z, other = _normal(600, len(B)), A @ B
+    other[np.abs(other) < 1e-12 * np.abs(A).max(axis=1, keepdims=True)] = 0
+    rival = Rival(_bent(other), z @ torch.as_tensor(np.linalg.inv(B)).mT)
+    return decoder_case(_bent(A), z, False, rival=rival, note=note)
+
+
+def nearly_parallel(eps: float) -> Case:
+    """Twenty rows that (1, 1, −2) cancels, all within ``eps`` of (1, 1, 1)."""
+    own = np.repeat(np.eye(3), 4, axis=0)
+    shared = np.ones(3) + eps * np.linspace(-1, 1, 20)[:, None] * np.array([1.0, -1, 0])
+    B = np.stack([[1.0, 1, -2], [0, 1, 0], [0, 0, 1]], axis=1)
+    return _exchanged(np.concatenate([own, shared]), B, f"shared rows {eps:g} apart")
+
+
+def one_large_unit() -> Case:
+    """One observation of one latent in units of 1e-10, beside eight of z1 + z2."""
+    shared = np.linspace(0.5, 1.5, 8)[:, None] * np.ones(2)
+    A = np.concatenate([[[1.0, 0]] * 3, [[0, 1]] * 3, [[0, 1e10]], shared])
+    return _exchanged(A, np.array([[1.0, 0], [-1, 1]]), "one large unit")
+
+
+def behind_one_row(size: float) -> Case:
+    """Rows of z1 see z2 too, which one row of that size makes small beside their deviations."""
+    z = _normal()
+    z[0, 0] = size
+    M = torch.tensor([[1.0, 3], [0, 1]], dtype=torch.float64)
+    return decoder_case(lambda v: PLAIN(v @ M.mT), z, False, rival=Rival(PLAIN, z @ M.mT), note=f"a row of {size:g}")
+
+
+def ramp() -> Case:
+    """z1 moved along with z2, but only between two neighbouring values of it."""
+    z = _normal(300)
+    values = z[:, 1].sort().values
+    inside = torch.nonzero(values[:-1].abs() < 1.2)[:, 0]
+    k = int(inside[values.diff()[inside].argmax()])
+    low, high = 0.9 * values[k] + 0.1 * values[k + 1], 0.1 * values[k] + 0.9 * values[k + 1]
+
+    def moved(v: Tensor, way: float) -> Tensor:
+        return at_column(v, 0, v[..., 0] + way * 4 * ((v[..., 1] - low) / (high - low)).clamp(0, 1))
+
+    return decoder_case(lambda v: PLAIN(moved(v, -1.0)), moved(z, 1.0), False, rival=Rival(PLAIN, z), note="ramp")
+
+
+def rough_fold(size: float) -> Case:
+    """A fold at z1 = 0 behind noise of that size, which depends on z and which derivatives do not see."""
+
+    def g(v: Tensor) -> Tensor:
+        y = PLAIN(at_column(v, 0, v[..., 0] ** 2))
+        return y + size * torch.sin(1e7 * y).detach()
+
+    z = _normal()
+    rival = Rival(g, _flip(z))
+    return decoder_case(g, z, False, rival=rival, false=INVERTIBLE, note=f"fold behind {size:g}")
+
+
+def late(calls: int) -> Case:
+    """A decoder that raises after so many calls."""
+    done = [0]
+
+    def decoder(v: Tensor) -> Tensor:
+        done[0] += 1
+        if done[0] > calls:
+            raise ValueError("too often")
+        return PLAIN(v)
+
+    return decoder_case(decoder, _normal(), None, note=f"raises at call {calls + 1}")
+
+
+def replaced(what: str) -> Case:
+    """A world whose decoder was replaced by one that folds, or whose law by two clusters under an old name."""
+    world = nm.worlds.structured(nm.Structure(TEN != 0), seed=0)
+    decoder = world.decoder
+
+    def folded(v: Tensor) -> Tensor:
+        return decoder(at_column(v, 0, v[..., 0].abs() + v[..., 0] ** 2))
+
+    def clusters(n: int, generator: torch.Generator) -> Tensor:
+        z = torch.randn(n, 2, generator=generator, dtype=torch.float64)
+        return at_column(z, 1, z[:, 1] + 8 * torch.randint(0, 2, (n,), generator=generator))
+
+    if what == "decoder":
+        z = world.latents(1000)
+        other, rival, false = replace(world, decoder=folded), Rival(folded, _flip(z)), INVERTIBLE
+        return Case("world", lambda: certified(other), False, rival=rival, decoder=folded, points=z, false=false)
+    other = replace(world, law=nm.worlds.Law("gaussian", 2, False, clusters))
+    z = other.latents(1000)
+
+    def flipped(v: Tensor) -> Tensor:
+        return at_column(v, 0, v[..., 0] * torch.where(v[..., 1] > 4, -1.0, 1.0))
+
+    rival = Rival(lambda v: decoder(flipped(v)), flipped(z))
+    return Case("world", lambda: certified(other), False, rival=rival, decoder=decoder, points=z, false=CONNECTED)
+
+
 PINNED: tuple[Callable[[], Case], ...] = (
     *(partial(two_clusters, view) for view in ("independent world", "changed", "first")),
     *(partial(c_shape, view) for view in ("world", "changed", "first")),
@@ -179,6 +283,13 @@ PINNED: tuple[Callable[[], Case], ...] = (
     *(partial(audit_case, "scale mixture", seed) for seed in (1, 2)),
     *(partial(audit_case, "ring", seed) for seed in (0, 2)),
     lambda: any_worlds(2),
+    *(partial(nearly_parallel, eps) for eps in (1e-7, 3e-7)),
+    one_large_unit,
+    *(partial(behind_one_row, size) for size in (3e8, 1e9)),
+    ramp,
+    *(partial(rough_fold, size) for size in (1e-7, 1e-5)),
+    *(partial(late, calls) for calls in (7, 13)),
+    *(partial(replaced, what) for what in ("decoder", "law")),
 )
 """Exact ones, in the order of their discovery."""
 

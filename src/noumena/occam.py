@@ -38,8 +38,15 @@ SAME = 1e-8
 """Rows nearer than this to proportional are one row."""
 COARSE = 1e-4
 """Tolerances above this are no rounding: every row is then compared by itself."""
+DEPENDENT = 1e-13
+"""Rows nearer to dependence than this are dependent, and define no direction;"""
 RANK_TOLERANCE = 1e-6
-"""Rows nearer to dependence than this do not define a direction to the precision that counting zeros needs."""
+"""those nearer than this define one only roughly: what it cancels is then counted as roughly, for a row that is not
+counted would make the gap larger than it is."""
+ROUGHLY = 10.0
+"""Times ``RANK_TOLERANCE``: up to this share of its size a row counts as cancelled by such a direction."""
+ROUNDS = 4
+"""Rounds in which rows and columns are brought to one size, whatever the units of latents and observations."""
 
 
 @dataclass(frozen=True)
@@ -153,8 +160,11 @@ def consistent_gap(J: np.ndarray, *, tolerance: float = 1e-9, largest: int | Non
 def _parallel(J: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
     """Rows in the latents' own units and of length one, those that are proportional at every point once, and how many
     each stands for."""
-    size = np.abs(J).max(axis=(0, 1))
-    unit = J / np.where(size > 0, size, 1)  # whatever the latents' units
+    unit = J
+    for _ in range(ROUNDS):
+        for axes in ((2,), (0, 1)):
+            size = np.abs(unit).max(axis=axes, keepdims=True)
+            unit = unit / np.where(size > 0, size, 1)
     length = np.abs(unit).max(axis=2, keepdims=True)
     unit = unit / np.where(length > 0, length, 1)
     first = np.take_along_axis(unit, np.abs(unit).argmax(axis=2)[:, :, None], axis=2)
@@ -205,13 +215,16 @@ def _cancels(unit: np.ndarray, times: np.ndarray, chosen: np.ndarray, tolerance:
     unit = unit / np.where(scale > 0, scale, 1)
     _, singular, right = np.linalg.svd(unit[:, chosen])  # (point, choice, row of the choice, latent)
     c = right[:, :, -1, :]
-    defined = (singular[:, :, -1] > RANK_TOLERANCE) & (np.abs(c).min(axis=2) > tolerance)
+    smallest = singular[:, :, -1]
+    rough = smallest <= RANK_TOLERANCE
+    up_to = np.where(rough, max(tolerance, ROUGHLY * RANK_TOLERANCE), tolerance)
+    defined = (smallest > DEPENDENT) & (np.abs(c).min(axis=2) > tolerance)
     elementary = defined.mean(axis=0) >= NEARLY_ALL
     if not elementary.any():
         return None
-    c, touched = c[:, elementary], (unit != 0).any(axis=(0, 2))
+    c, up_to, touched = c[:, elementary], up_to[:, elementary, None], (unit != 0).any(axis=(0, 2))
     image, most = np.abs(c @ np.swapaxes(unit, 1, 2)), np.abs(c) @ np.abs(np.swapaxes(unit, 1, 2))
-    gone = ((image <= tolerance * most).mean(axis=0) >= NEARLY_ALL) & touched
+    gone = ((image <= up_to * most).mean(axis=0) >= NEARLY_ALL) & touched
     return int((gone @ times).max())
 
 

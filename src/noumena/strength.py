@@ -18,6 +18,8 @@ from noumena.derivatives.jacobians import by_row
 
 ENTRIES = 2**24
 """Entries of Jacobians, points × observed × latents, that a wide decoder's structure is read off from."""
+GAUSSIAN_MIDDLE = 1.349
+"""Deviations of a Gaussian between its quartiles."""
 AT_ONCE = 2**20
 """Entries of Jacobians that a wide decoder is differentiated for at once."""
 
@@ -67,6 +69,21 @@ def jacobians(decoder: Callable, z: Tensor, n_observed: int) -> Iterator[Tensor]
     """The Jacobians (batch, observed, latent) at points, of a wide decoder a few points at a time."""
     for some in z.split(max(1, AT_ONCE // (n_observed * z.shape[1]))):
         yield jacobian(decoder, some).detach()
+
+
+def spread(v: Float[Tensor, "batch column"]) -> Float[Tensor, " column"]:
+    """How far a column typically spreads: its deviation, or that of a Gaussian with its middle half where that is less,
+    so that no few rows, however large, make all else small; 1 for a column that never varies.
+
+    >>> v = torch.cat([torch.linspace(-1, 1, 99), torch.tensor([1e9])])[:, None]
+    >>> spread(v) < 1
+    tensor([True])
+    """
+    deviation = v.std(dim=0)
+    order = v.sort(dim=0).values
+    middle = (order[(3 * (len(v) - 1) + 3) // 4] - order[(len(v) - 1) // 4]) / GAUSSIAN_MIDDLE
+    least = torch.where((middle > 0) & (middle < deviation), middle, deviation)
+    return torch.where(least > 0, least, 1.0)
 
 
 def shares(

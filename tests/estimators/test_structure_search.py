@@ -9,9 +9,10 @@ import noumena as nm
 from noumena.checks import DivergenceError
 from noumena.estimators import estimator, structure_search
 from noumena.estimators.masked import MaskedDecoder, masked, plain
+from noumena.estimators.refit import Difference, Refit, restarted
 from noumena.estimators.rows import Rows
 from noumena.estimators.sparse_directions import Directions, sparse_directions
-from noumena.estimators.structure_search import Refit, State, faintest, flipped, missing, restarted, row_errors
+from noumena.estimators.structure_search import Search, State, faintest, flipped, missing, row_errors, wanted
 from noumena.estimators.training import train
 
 PLAN = nm.Training(steps=400)
@@ -54,6 +55,12 @@ def test_the_refit_explains_held_out_rows_better_than_its_dense_twin(fitted):
     assert model.refit_.error < model.refit_.twin
     assert model.refit_.dependencies == len(model.structure_)
     assert not Refit(3, 2.0, 1.0, 1.0, 0.1, 100).beats_twin
+
+
+def test_dependencies_that_its_residuals_want_do_not_help_a_right_structure(fitted):
+    assert fitted[3].refit_.lacks_none is True
+    assert Refit(3, 1.0, 2.0, -1.0, 0.1, 100, gain=-0.5, gain_error=0.1).lacks_none is False
+    assert Refit(3, 1.0, 2.0, -1.0, 0.1, 100).lacks_none is None
 
 
 def test_a_plain_fit_has_no_refit(fitted):
@@ -110,6 +117,42 @@ def test_residuals_name_the_dependency_that_is_missing_and_the_faintest_comes_fi
     lacking = flipped(support, [place])
     state = State(masked([best], [lacking])[0], lacking, np.ones(3))
     assert missing(state, Rows(x[:1000], x[1000:], ""))[0] == place
+
+
+def standardised(sample, model):
+    x = (sample.x - model.mean.numpy()) / model.scale.numpy()
+    return Rows(*torch.as_tensor(x).to(model.mean).split([1200, 300]), "")
+
+
+def test_a_structure_that_lacks_a_dependency_is_seen_by_what_its_residuals_want(fitted):
+    _, sample, _, model = fitted
+    best = model.models_[model.best_]
+    rows, support = standardised(sample, best), model.structure_.dense.astype(bool)
+    strong = faintest(State(best, support, np.ones(3)), rows.train)[-1]
+    lacking = flipped(support, [strong])
+    sparse = train(masked([plain(best)], [lacking]), [0], rows, PLAN.changed(steps=100))
+    state = State(sparse.models[0], lacking, row_errors(sparse.models[0], rows.held_out))
+    wider = wanted(state, rows)
+    assert wider[strong]
+    more = train(masked([plain(best)], [wider]), [0], rows, PLAN.changed(steps=100))
+    assert Difference.of(row_errors(more.models[0], rows.held_out), state.errors).below_zero
+
+
+def test_several_wrong_places_of_one_latent_are_mended_by_growing_and_thinning_out(fitted):
+    _, sample, _, model = fitted
+    best = model.models_[model.best_]
+    rows, support = standardised(sample, best), model.structure_.dense.astype(bool)
+    order = faintest(State(best, support, np.ones(3)), rows.train)
+    t = order[-1][1]
+    lost = [place for place in order if place[1] == t][-2:]
+    extra = [(i, t) for i in np.flatnonzero(~support[:, t])][:1]
+    wrong = flipped(support, [*lost, *extra])
+    search = Search([plain(m) for m in model.models_], rows, PLAN)
+    state = search._tried([(plain(best), wrong)], 2)[0]
+    settled = search._grown(state)
+    assert settled is not None
+    assert settled.score < state.score
+    assert settled.support[tuple(np.transpose(lost))].all()
 
 
 def test_where_the_refit_diverges_the_penalised_models_are_kept(fitted, monkeypatch):

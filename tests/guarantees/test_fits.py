@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import noumena as nm
-from noumena.guarantees.fits import AGREE, BEATS_TWIN, UNRESOLVED, resolution
+from noumena.guarantees.fits import AGREE, BEATS_TWIN, LACKS_NONE, UNRESOLVED, resolution
 
 BIAS = 0.05 * nm.DependencySparsity()
 SUPPORT = np.array([[1, 0]] * 3 + [[1, 1]] * 2 + [[0, 1]] * 3, dtype=bool)
@@ -57,6 +57,20 @@ def test_a_refit_that_is_worse_than_its_twin_certifies_nothing(right):
     for excess in (-0.1, 0.0, 0.1):
         few = replace(model.refit_, excess=excess, standard_error=9.0)
         assert not few.beats_twin, "too few rows to tell are no evidence"
+
+
+def test_a_refit_that_lacks_a_dependency_certifies_nothing(right):
+    """A world of the power study had five in wrong places, beat its twin and had a positive gap."""
+    _, model = right
+    assert answers(nm.certify(model))[LACKS_NONE] == "supported"
+    lacking = copy(model)
+    for changes, answer in [
+        ({"gain": -0.5, "gain_error": 0.1}, "fails"),
+        ({"gain": None, "gain_error": None}, "unknown"),
+    ]:
+        lacking.refit_ = replace(model.refit_, **changes)
+        assert answers(nm.certify(lacking))[LACKS_NONE] == answer
+        assert nm.certify(lacking).answer == "open"
 
 
 def test_the_plain_fit_is_open_for_its_zeros_are_none(right):

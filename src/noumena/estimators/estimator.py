@@ -31,6 +31,7 @@ from noumena.estimators.codec import Codec as Codec
 from noumena.estimators.codec import Decoder as Decoder
 from noumena.estimators.likelihoods import check_range
 from noumena.estimators.polish import polish
+from noumena.estimators.refit import Refit
 from noumena.estimators.rows import (
     PIXEL,
     Rows,
@@ -49,7 +50,7 @@ from noumena.estimators.rows import (
     standardised,
     stretches,
 )
-from noumena.estimators.structure_search import Refit, search_and_refit, searchable
+from noumena.estimators.structure_search import search_and_refit, searchable
 from noumena.estimators.training import Trained, Training, train
 from noumena.estimators.transformer import Transformer, whole
 from noumena.estimators.written import written

@@ -40,8 +40,8 @@ from noumena.estimators.masked import MaskedDecoder
 from noumena.estimators.mixture_vae import VaDE
 from noumena.estimators.own import Penalised
 from noumena.estimators.quantised import QLAE
+from noumena.estimators.refit import Refit
 from noumena.estimators.slots import SlotAutoencoder
-from noumena.estimators.structure_search import Refit
 from noumena.estimators.tcvae import BetaTCVAE
 from noumena.estimators.training import Training
 from noumena.estimators.vae import VAE, BetaVAE

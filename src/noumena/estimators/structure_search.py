@@ -7,19 +7,21 @@
    as good as ``log(error) + PRICE · dependencies`` is low: one that misses a dependency doubles the error, one that has
    one too many changes it by a few percent.
    Where none explains them about as well as the dense twin there are more starts, and directions are exchanged.
-4. *Flips*: dependencies whose absence shows in the residuals are added, the faintest are dropped, while that pays.
+4. *Flips*: dependencies whose absence shows in the residuals are added, the faintest are dropped, while that pays; at
+   last several are added at once and the faintest dropped again.
 5. *Refit*: a model for every seed is trained under that structure on all rows to train on, one from where the search
-   ended and the others from their first weights; the twins go on as long. Models that end far above the best begin
-   again from other weights. Refit and twin are compared on held-out rows, which took no part in the search.
+   ended and the others from their first weights; the twins go on as long, and so does a model with a few dependencies
+   more, those which the residuals want most. They are compared on held-out rows (``refit``), which took no part in the
+   search.
 
-Nothing here sees more than the rows. What the comparison says is a premise of the model's certificate.
+Nothing here sees more than the rows. What the comparisons say are premises of the model's certificate.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,7 @@ from noumena.derivatives import jacobian
 from noumena.estimators.exchange import remix
 from noumena.estimators.masked import Support, masked, plain, row_errors
 from noumena.estimators.plan import Training
+from noumena.estimators.refit import FAR, HELD_OUT, RESTARTS, Difference, Refit, compared, held_out, restarted
 from noumena.estimators.rows import Rows
 from noumena.estimators.sparse_directions import MANY_STARTS, POINTS, Directions, sparse_directions, tangents
 from noumena.estimators.training import Trained, train
@@ -60,48 +63,18 @@ EXPLAINED = 0.8
 """Share of the variance below which twins have no tangent spaces to speak of."""
 FLIPS, TURNS = 6, 4
 """Dependencies that are tried in a turn, of either kind, and turns at most."""
+GROWTHS = 2
+"""How often a structure is widened and thinned out again."""
 FEATURES, RIDGE = 96, 1e-3
 """Random features by which residuals are searched for what is missing, and their ridge."""
 SWAPS, SWAP_TURNS = 12, 4
 """Exchanges of one direction that are tried in a turn, and turns at most."""
-RESTARTS, FAR = 2, 1_000_003
-"""How often models that are stuck begin again, and the distance of their seeds."""
-STUCK = 5.0
-"""Multiple of the best error above which a model is stuck: those that only had less training reach 1.6 to 2.5 times
-the best, local minima 25 times and more."""
 PROMISING = 1.2
 """Multiple of the dense twin's error up to which a structure may be right after short training: right ones had 1.02 to
 1.18 of it in ten worlds, wrong ones 1.29 to 2.6."""
 STRENGTH_AT = 256
 HOPELESS = 4.0
 """Where the refit's error is so many times its twin's no structure was found, and the twins are kept as they are."""
-HELD_OUT = 4096
-"""Held-out rows that refit and twin are compared on, at most."""
-
-
-@dataclass(frozen=True)
-class Refit:
-    """How the best exactly sparse refit compares with the best dense twin, on held-out rows."""
-
-    dependencies: int
-    error: float
-    """Mean squared error of a held-out row under the structure, summed over standardised observations."""
-    twin: float
-    """The same of the twin without a structure, trained as long."""
-    excess: float
-    """Mean difference of the two over rows."""
-    standard_error: float
-    rows: int
-
-    @property
-    def beats_twin(self) -> bool:
-        """Whether the refit explains held-out rows better than its twin, by two standard errors: a right structure
-        does, for it has less to learn, and one with as many dependencies in other places at best does not."""
-        return self.excess < -2 * self.standard_error
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,65 +131,22 @@ def search_and_refit(
         state = Search(sound, rows, plan).run(thresholded)
     if state is None:
         return None
+    S = state.support
     starts = [state.model, *(fresh(seed) for seed in model_seeds[1:])]
-    sparse = train(masked(starts, [state.support] * len(starts)), model_seeds, rows, plan.changed(suffix="refit"))
+    sparse = train(masked(starts, [S] * len(starts)), model_seeds, rows, plan.changed(suffix="refit"))
+    wider = train(masked([state.model], [wanted(state, rows)]), model_seeds[:1], rows, plan.changed(suffix="wider"))
+    gain = Difference.of(row_errors(wider.models[0], held_out(rows)), row_errors(sparse.models[0], held_out(rows)))
     for turn in range(1, RESTARTS + 1):
-        sparse = restarted(sparse, fresh, [seed + turn * FAR for seed in model_seeds], state.support, rows, plan, turn)
+        sparse = restarted(sparse, fresh, [seed + turn * FAR for seed in model_seeds], S, rows, plan, turn)
     twins = train([plain(twin) for twin in twins.models], model_seeds, rows, plan.changed(suffix="twins2"))
-    if sparse.interrupted or twins.interrupted:
+    if any(trained.interrupted for trained in (sparse, wider, twins)):
         return None
-    refit = compared(sparse, twins, state.support, rows.held_out[:HELD_OUT])
+    refit = compared(sparse, twins, S, rows, gain)
     if refit.error <= HOPELESS * refit.twin:
         return sparse, refit
-    dense = np.ones_like(state.support)
+    dense = np.ones_like(S)
     full = replace(twins, models=[model.eval() for model in masked(twins.models, [dense] * len(twins.models))])
-    return full, compared(full, twins, dense, rows.held_out[:HELD_OUT])
-
-
-def restarted(
-    sparse: Trained,
-    fresh: Callable[[int], Any],
-    other_seeds: list[int],
-    support: Support,
-    rows: Rows,
-    plan: Training,
-    turn: int,
-) -> Trained:
-    """The refits, those that ended far above the best replaced by fits from other weights where these are better.
-
-    A model in a local minimum is no other explanation of the rows, so that it finds other latents says nothing; one
-    that explains them as well as the best is kept, whatever latents it has.
-    """
-    x = rows.held_out[:HELD_OUT]
-    errors = [row_errors(model, x) for model in sparse.models]
-    best = errors[int(np.nanargmin([e.mean() for e in errors]))]
-    stuck = [k for k, e in enumerate(errors) if not e.mean() <= STUCK * best.mean()]
-    if sparse.interrupted or not stuck:
-        return sparse
-    starts = masked([fresh(other_seeds[k]) for k in stuck], [support] * len(stuck))
-    again = train(starts, [other_seeds[k] for k in stuck], rows, plan.changed(suffix=f"restart{turn}"))
-    models, objectives, diverged = list(sparse.models), sparse.objectives.copy(), sparse.diverged.copy()
-    terms = {name: values.copy() for name, values in sparse.terms.items()}
-    for n, k in enumerate(stuck):
-        if not again.diverged[n] and (diverged[k] or again.objectives[n] < objectives[k]):
-            models[k], objectives[k], diverged[k] = again.models[n], again.objectives[n], False
-            for name, values in again.terms.items():
-                terms[name][k] = values[n]
-    return replace(
-        sparse, models=models, objectives=objectives, terms=terms, diverged=diverged, interrupted=again.interrupted
-    )
-
-
-def compared(sparse: Trained, twins: Trained, support: Support, x: Tensor) -> Refit:
-    """The refit with the lowest held-out error beside the twin with the lowest, row by row."""
-    errors = [
-        min((row_errors(m, x) for m, lost in zip(t.models, t.diverged, strict=True) if not lost), key=np.mean)
-        for t in (sparse, twins)
-    ]
-    excess = errors[0] - errors[1]
-    spread = float(excess.std(ddof=1) / np.sqrt(len(excess))) if len(excess) > 1 else np.inf
-    means = (float(errors[0].mean()), float(errors[1].mean()))
-    return Refit(int(support.sum()), *means, float(excess.mean()), spread, len(excess))
+    return full, compared(full, twins, dense, rows, Difference(0.0, 0.0))
 
 
 class Search:
@@ -241,12 +171,32 @@ class Search:
         state = simplest(states)
         if not promising(state, whole) and not self.stopped:
             state = self._swapped(state, whole)
+        state = self._settled(state)
+        for _ in range(GROWTHS):
+            better = None if self.stopped else self._grown(state)
+            if better is None:
+                break
+            state = better
+        return None if self.stopped else state
+
+    def _settled(self, state: State) -> State:
+        """The structure when no flip pays any more."""
         for turn in range(TURNS):
             better = None if self.stopped else self._turn(state, turn)
             if better is None:
                 break
             state = better
-        return None if self.stopped else state
+        return state
+
+    def _grown(self, state: State) -> State | None:
+        """The structure by way of one with what its residuals want most: where several dependencies of one latent are
+        in wrong places no single flip pays; ``None`` where nothing is missing."""
+        wider = wanted(state, self.rows)
+        stay, grown = self._tried([(state.model, state.support), (state.model, wider)], SHORT)
+        if self.stopped or not Difference.of(grown.errors, stay.errors).below_zero:
+            return None
+        settled = self._settled(grown)
+        return None if self.stopped or settled.score >= stay.score else settled
 
     def _from_tangents(self) -> list[tuple[Any, Support]]:
         """The lightest directions of the tangent spaces, as a structure of the best twin."""
@@ -340,6 +290,11 @@ def usable(support: Support) -> Support:
     return support | ~support.any(axis=1, keepdims=True)
 
 
+def wanted(state: State, rows: Rows) -> Support:
+    """The support with the dependencies that the residuals of its refit want most."""
+    return flipped(state.support, missing(state, rows)[:FLIPS])
+
+
 def faintest(state: State, x: Float[Tensor, "batch observed"]) -> list[tuple[int, int]]:
     """Dependencies from the faintest on, of observations and latents that have others."""
     with torch.no_grad():
@@ -355,7 +310,7 @@ def missing(state: State, rows: Rows, *, seed: int = 0) -> list[tuple[int, int]]
     most of what its refit leaves over, on rows that they were not fitted to."""
     model = state.model
     with torch.no_grad():
-        parts = [(model.code(x), x - model.decoder(model.code(x))) for x in (rows.train[:HELD_OUT], rows.held_out)]
+        parts = [(model.code(x), x - model.decoder(model.code(x))) for x in (rows.train[:HELD_OUT], held_out(rows))]
     (z, left), (z_new, left_new) = [(z.double().cpu(), e.double().cpu()) for z, e in parts]
     centre, spread = z.mean(dim=0), z.std(dim=0).clamp_min(1e-12)
     z, z_new = (z - centre) / spread, (z_new - centre) / spread

@@ -14,7 +14,7 @@ from noumena import seeds
 from noumena.derivatives import Map
 from noumena.guarantees.subjects import INVERTIBLE
 from noumena.guarantees.theorem import Hypothesis
-from noumena.strength import jacobians, within
+from noumena.strength import jacobians, spread, within
 
 SINGULAR = 1e-8
 """A Jacobian with columns of one length has full rank when its singular values are this much of the largest."""
@@ -22,6 +22,9 @@ SINGLY = 1e-8
 """A decoder that resolves no more than this computes in single precision."""
 SINGLE = 1e3
 """How much larger the tolerances are for decoders that compute in single precision whatever they are given."""
+TINY, ROUGH = 1e-7, 4.0
+"""A step, in spreads, over which nothing smooth bends; and how many times what observations scatter over it two may be
+apart and still be the same."""
 COMPARED = 1024
 """Points whose observations are compared."""
 STARTS = 64
@@ -32,7 +35,9 @@ PATIENCE = 3
 APART = 0.01
 """How far apart, in spreads, points must be for the same observations to count."""
 SAME = 1e-9
-"""How near, in spreads, observations must come to be the same."""
+"""How near, in spreads, observations must come to be the same;"""
+COARSE, COARSELY = 1e-2, 1e-3
+"""and how near where a decoder resolves no more than the first number."""
 SHORT = 1e-3
 """And how near, beside what the slopes at both points say of the way between them."""
 ENTRIES = 2**21
@@ -58,8 +63,7 @@ def invertible_at(decoder: Map, points: Tensor, *, resolution: float = 1e-9) -> 
     (n, d), vary = (x.shape[1], points.shape[1]), int((x.std(dim=0) > 0).sum())
     if vary < d:
         return Hypothesis(INVERTIBLE, "fails", f"{vary} observations vary with {d} latents")
-    z_unit, x_unit = (torch.where(v.std(dim=0) > 0, v.std(dim=0), 1.0) for v in (points, x))
-    units = z_unit, x_unit
+    units = spread(points), spread(x)
     few = points[: within(STARTS, n, d, entries=ENTRIES)]
     margin = _margins(decoder, few, units)
     flat = torch.nonzero(margin <= single * SINGULAR)[:, 0]
@@ -69,7 +73,8 @@ def invertible_at(decoder: Map, points: Tensor, *, resolution: float = 1e-9) -> 
     if lacking:
         evidence = f"at {lacking} of {len(few)} sampled points, and around them, the Jacobian has rank below {d}"
         return Hypothesis(INVERTIBLE, "fails", evidence)
-    apart = _collision(decoder, points, x, units, same=single * SAME)
+    same = max(COARSELY if resolution > COARSE else single * SAME, ROUGH * _roughness(decoder, few, units))
+    apart = _collision(decoder, points, x, units, same=same)
     if apart is not None:
         evidence = f"two points that are {apart:.2f} spreads apart have the same observations"
         return Hypothesis(INVERTIBLE, "fails", evidence)
@@ -78,6 +83,15 @@ def invertible_at(decoder: Map, points: Tensor, *, resolution: float = 1e-9) -> 
         f"and no two of {len(points)} could be moved to the same observations"
     )
     return Hypothesis(INVERTIBLE, "supported", evidence)
+
+
+def _roughness(decoder: Map, z: Tensor, units: tuple[Tensor, Tensor]) -> float:
+    """By how much observations scatter over a step that is too small for anything smooth to bend, in spreads; the
+    median over points, and of observations the most."""
+    step = TINY * units[0]
+    with torch.no_grad():
+        bend = decoder(z + step) - 2 * decoder(z.clone()) + decoder(z - step)
+    return float((bend.abs().median(dim=0).values / units[1]).nan_to_num(0.0).max())
 
 
 def _slopes(decoder: Map, z: Tensor, units: tuple[Tensor, Tensor]) -> Tensor:

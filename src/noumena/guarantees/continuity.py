@@ -22,7 +22,7 @@ from noumena.estimators.masked import MaskedDecoder
 from noumena.guarantees.injectivity import _kind
 from noumena.guarantees.subjects import CONTINUOUS
 from noumena.guarantees.theorem import Hypothesis
-from noumena.strength import jacobians
+from noumena.strength import jacobians, spread
 
 CONTINUOUS_KINDS = ("affine", "rectifier", "kinked", "increasing", "curved")
 """Kinds of layers that are continuous, and whose derivatives hide nothing."""
@@ -82,33 +82,44 @@ def _opened(module: Any) -> list[nn.Module | None]:
 
 def continuous_at(decoder: Map, points: Float[Tensor, "point latent"], *, resolution: float = 1e-9) -> Hypothesis:
     """Whether differences of a decoder between points are the integrals of its Jacobian."""
+    return followed(decoder, points, resolution=resolution)[0]
+
+
+def followed(
+    decoder: Map, points: Float[Tensor, "point latent"], *, resolution: float = 1e-9
+) -> tuple[Hypothesis, Tensor | None]:
+    """Whether a decoder is continuous between points, and the largest entries ``(observed, latent)`` of its Jacobian
+    that were met on the way: a dependence may have been put where no point lies."""
     x = _called(decoder, points[:2])
     n_observed = 1 if x is None else x.shape[1]
     most = max(4, min(SEGMENTS, ENTRIES // (len(NODES) * PANELS * n_observed * points.shape[1])))
     tolerance = max(MISSED, min(30 * resolution, COARSE))
+    largest: list[Tensor] = []
     try:
-        missed = _missed(decoder, *segments(points, most), points, tolerance)
+        missed = _missed(decoder, *segments(points, most), points, tolerance, largest)
     except Exception as error:  # whatever a decoder raises away from the points that it was given with
         words = (str(error).strip() or type(error).__name__).splitlines()[0]
-        return Hypothesis(CONTINUOUS, "unknown", f"between the points the decoder cannot be differentiated: {words}")
+        evidence = f"between the points the decoder cannot be differentiated: {words}"
+        return Hypothesis(CONTINUOUS, "unknown", evidence), None
+    met = largest[0] if largest else None
     whole = torch.isfinite(missed)
     if not bool(whole.any()):
-        return Hypothesis(CONTINUOUS, "unknown", "between points the decoder is not a number")
+        return Hypothesis(CONTINUOUS, "unknown", "between points the decoder is not a number"), met
     worst, broken = float(missed[whole].max()), int((missed[whole] > tolerance).sum())
     if broken:
         evidence = (
             f"along {broken} of {int(whole.sum())} segments between points its differences are not the integrals of "
             f"its Jacobian, by up to {worst:.2g} spreads: it jumps, or hides a dependence from its derivatives"
         )
-        return Hypothesis(CONTINUOUS, "fails", evidence)
+        return Hypothesis(CONTINUOUS, "fails", evidence), met
     if int(whole.sum()) < min(FOLLOWED, (len(whole) + 1) // 2):
         evidence = f"only {int(whole.sum())} of {len(whole)} segments between points could be followed to their end"
-        return Hypothesis(CONTINUOUS, "unknown", evidence)
+        return Hypothesis(CONTINUOUS, "unknown", evidence), met
     evidence = (
         f"along {int(whole.sum())} segments between points its differences are the integrals of its Jacobian, "
         f"to {max(worst, 1e-16):.0e} spreads"
     )
-    return Hypothesis(CONTINUOUS, "supported", evidence)
+    return Hypothesis(CONTINUOUS, "supported", evidence), met
 
 
 def segments(points: Float[Tensor, "point latent"], most: int) -> tuple[Tensor, Tensor]:
@@ -118,8 +129,8 @@ def segments(points: Float[Tensor, "point latent"], most: int) -> tuple[Tensor, 
     ends = torch.stack([points.argmin(dim=0), points.argmax(dim=0)], dim=1)[: most // 3].cpu()
     pairs = torch.randint(0, n, (max(1, most - most // 3 - len(ends)), 2), generator=generator)
     some = torch.randint(0, n, (most // 3,), generator=generator)
-    spread = torch.where(points.std(dim=0) > 0, points.std(dim=0), 1.0)
-    apart = torch.cdist(points[some] / spread, points / spread)
+    size = spread(points)
+    apart = torch.cdist(points[some] / size, points / size)
     near = torch.where(apart > 0, apart, torch.inf).argmin(dim=1).cpu()
     chosen = torch.cat([ends, pairs, torch.stack([some, near], dim=1)])
     chosen = chosen[chosen[:, 0] != chosen[:, 1]]
@@ -134,38 +145,44 @@ def _called(decoder: Map, z: Tensor) -> Tensor | None:
         return None
 
 
-def _missed(decoder: Map, start: Tensor, stop: Tensor, points: Tensor, tolerance: float) -> Tensor:
-    """The most that the integral misses along every segment, in spreads of the observations; NaN where it is none."""
+def _missed(
+    decoder: Map, start: Tensor, stop: Tensor, points: Tensor, tolerance: float, largest: list[Tensor]
+) -> Tensor:
+    """The most that the integral misses along every segment, in spreads of the observations; NaN where it is none.
+
+    ``largest`` is given the largest entries of the Jacobian at the nodes of every step.
+    """
     with torch.no_grad():
         x = decoder(points.clone())
-    spread = torch.where(x.std(dim=0) > 0, x.std(dim=0), x.abs().amax(dim=0).clamp_min(torch.finfo(x.dtype).tiny))
+    still = x.abs().amax(dim=0).clamp_min(torch.finfo(x.dtype).tiny)
+    size = torch.where(x.std(dim=0) > 0, spread(x), still)
     n = len(start)
     edges = torch.linspace(0, 1, PANELS + 1, dtype=start.dtype, device=start.device)
     of = torch.arange(n, device=start.device).repeat_interleave(PANELS)
     low, high = edges[:-1].repeat(n), edges[1:].repeat(n)
-    settled = torch.zeros(n, len(spread), dtype=start.dtype, device=start.device)
+    settled = torch.zeros(n, len(size), dtype=start.dtype, device=start.device)
     history: list[Tensor] = []
-    most = max(4 * PANELS, min(MOST_PANELS, ENTRIES // (len(NODES) * len(spread) * start.shape[1])))
-    followed = torch.ones(n, dtype=torch.bool, device=start.device)
+    most = max(4 * PANELS, min(MOST_PANELS, ENTRIES // (len(NODES) * len(size) * start.shape[1])))
+    going_on = torch.ones(n, dtype=torch.bool, device=start.device)
     for _ in range(HALVINGS):
-        left = _left(decoder, start, stop, (of, low, high)) / spread
+        left = _left(decoder, start, stop, (of, low, high), largest) / size
         total = settled.index_add(0, of, left).abs().amax(dim=1)
         history.append(total)
-        going = (total > tolerance) & torch.isfinite(total) & followed
+        going = (total > tolerance) & torch.isfinite(total) & going_on
         if len(history) > PATIENCE + 2:  # a kink may be missed by little once, where it lies well between nodes
             going &= total <= 0.5 * torch.stack(history[-PATIENCE - 3 : -PATIENCE]).amax(dim=0)
         active = going[of] & (left.abs().amax(dim=1) > SETTLED * tolerance)
         if int(active.sum()) > most:
             dropped = going & ~_worst(total, torch.bincount(of[active], minlength=n), most)
-            followed &= ~dropped
-            active &= followed[of]
+            going_on &= ~dropped
+            active &= going_on[of]
         if not bool(active.any()):
             break
         settled = settled.index_add(0, of[~active], left[~active])
         middle = (low[active] + high[active]) / 2
         of, low, high = of[active].repeat(2), torch.cat([low[active], middle]), torch.cat([middle, high[active]])
     least = torch.stack(history).nan_to_num(torch.inf).amin(dim=0)
-    return least.where(torch.isfinite(history[0]) & (followed | (least <= tolerance)), torch.nan)
+    return least.where(torch.isfinite(history[0]) & (going_on | (least <= tolerance)), torch.nan)
 
 
 def _worst(total: Tensor, panels: Tensor, most: int) -> Tensor:
@@ -175,7 +192,9 @@ def _worst(total: Tensor, panels: Tensor, most: int) -> Tensor:
     return torch.zeros_like(total, dtype=torch.bool).index_put((order[kept],), torch.tensor(True, device=total.device))
 
 
-def _left(decoder: Map, start: Tensor, stop: Tensor, panels: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+def _left(
+    decoder: Map, start: Tensor, stop: Tensor, panels: tuple[Tensor, Tensor, Tensor], largest: list[Tensor]
+) -> Tensor:
     """What the difference of the observations over every panel is beyond the integral of the Jacobian."""
     of, low, high = panels
     way, nodes, weights = (stop - start)[of], NODES.to(low), WEIGHTS.to(low)
@@ -188,5 +207,6 @@ def _left(decoder: Map, start: Tensor, stop: Tensor, panels: tuple[Tensor, Tenso
     for J in jacobians(decoder, z, difference.shape[1]):
         parts.append((J @ along[done : done + len(J), :, None])[:, :, 0])
         done += len(J)
+        largest[:] = [torch.stack([J.abs().nan_to_num(0.0, 0.0).amax(dim=0), *largest]).amax(dim=0)]
     slopes = torch.cat(parts).unflatten(0, (-1, len(nodes)))
     return difference - (high - low)[:, None] / 2 * torch.einsum("k,pko->po", weights, slopes)

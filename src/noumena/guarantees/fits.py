@@ -1,10 +1,10 @@
 """Fits: what is asked of a fitted model before a theorem speaks of its latents.
 
 A theorem counts dependencies, so the model that is certified is exactly sparse (``noumena.estimators.masked``), and the
-premise *explains the data* is a comparison: held-out rows are explained better under the structure than by its dense
-twin, trained as long. A structure that misses a dependency of the world does not pass; one that has more than the world
-cannot have a positive gap. The seeds must agree, and what two of them disagree on is not resolved: rows that cancel up
-to that count as cancelled.
+premise *explains the data* is made of comparisons: held-out rows are explained better under the structure than by its
+dense twin, trained as long, and no better with the dependencies that its residuals want most. A structure that misses
+a dependency of the world does not pass; one that has more than the world cannot have a positive gap. The seeds must
+agree, and what two of them disagree on is not resolved: rows that cancel up to that count as cancelled.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from noumena.guarantees.theorem import Hypothesis
 from noumena.strength import jacobians, within
 
 BEATS_TWIN = "the sparse refit beats its dense twin"
+LACKS_NONE = "no dependency is missing"
 AGREE = "the two best seeds agree"
 ENOUGH = 0.95
 """A fitted model explains the data when its R² is at least this."""
@@ -65,6 +66,18 @@ def beats_dense_twin(model: Estimator) -> Hypothesis:
         f"structure; difference {refit.excess:+.2g} ± {refit.standard_error:.1g} over {refit.rows} rows"
     )
     return Hypothesis(BEATS_TWIN, "supported" if refit.beats_twin else "fails", evidence)
+
+
+def lacks_no_dependency(model: Estimator) -> Hypothesis:
+    """Whether the dependencies that the refit's residuals want most explain held-out rows no better, added to it."""
+    refit = model.refit_
+    if refit is None or refit.lacks_none is None:
+        return Hypothesis(LACKS_NONE, "unknown", "no model with more dependencies was compared with this fit")
+    evidence = (
+        f"with the dependencies that its residuals want most, and as much training, the held-out error changes by "
+        f"{refit.gain:+.2g} ± {refit.gain_error:.1g}"
+    )
+    return Hypothesis(LACKS_NONE, "supported" if refit.lacks_none else "fails", evidence)
 
 
 def found_twice(model: Estimator) -> Hypothesis:

@@ -21,7 +21,7 @@ from noumena.guarantees import fits, premises
 from noumena.guarantees.changes import substitution
 from noumena.guarantees.collisions import invertible_at, nudged
 from noumena.guarantees.competitors import Competitor, substitutable, tried
-from noumena.guarantees.continuity import continuous_at, continuous_by_layers
+from noumena.guarantees.continuity import continuous_by_layers, followed
 from noumena.guarantees.decoders import outcome
 from noumena.guarantees.diversity import spanning, too_few
 from noumena.guarantees.precision import in_order, resolution_of, rounding
@@ -30,11 +30,13 @@ from noumena.guarantees.subjects import EXPLAINED, generic_gap_of, no_denser
 from noumena.guarantees.theorem import Hypothesis
 from noumena.guarantees.witness import EXACT, Model
 from noumena.occam import Gap, consistent_gap, point_gap
-from noumena.strength import jacobians, within
+from noumena.strength import jacobians, spread, within
 from noumena.structure import Structure
 from noumena.surplus import pure_surplus
 from noumena.worlds import World
 
+SMALLEST, LARGEST = 1e-100, 1e100
+"""Sizes of latent points, whose squares are numbers."""
 POINTS = 16
 """Latent points at which a Jacobian's gap is computed."""
 TOLERANCES, TIED = 4, 3
@@ -97,8 +99,8 @@ def read(subject: Any, *, at: Any = None, threshold: float | None = None) -> Rea
     by_row(subject, points)
     decoder, points = outcome(lambda: received(subject, points), tuple(points.shape))
     _require_derivatives(decoder, points)
-    structure = Structure.from_decoder(decoder, points, threshold=threshold)
     shape = tuple(points.shape)
+    structure = outcome(lambda: Structure.from_decoder(decoder, points, threshold=threshold), shape)
     found = outcome(lambda: _decoder(subject, points, structure, (fits.explained(None),)), shape)
     return replace(found, assumed=(EXPLAINED,))
 
@@ -106,8 +108,12 @@ def read(subject: Any, *, at: Any = None, threshold: float | None = None) -> Rea
 def _require_points(points: Tensor) -> None:
     checks.require(points.ndim == 2, "at must have two axes, (batch, latent).", f"shape {tuple(points.shape)}")
     checks.require(len(points) >= 2, "A decoder must be given two latent points or more.", f"{len(points)}")
+    checks.require(points.layout == torch.strided, "Latent points must be a dense tensor.", f"layout {points.layout}")
     checks.require(not points.is_meta, "Latent points must hold numbers.", "points on the device meta")
     checks.require(bool(torch.isfinite(points).all()), "Latent points must be finite.", "NaN or inf")
+    largest = float(points.abs().max())
+    must = f"Latent points must have sizes between {SMALLEST:g} and {LARGEST:g}, or be zero."
+    checks.require(largest == 0 or SMALLEST <= largest <= LARGEST, must, f"{largest:.3g} at most")
 
 
 def _require_derivatives(decoder: Map, points: Tensor) -> None:
@@ -132,6 +138,7 @@ def _world(world: World) -> Read:
     model = Model(world.decoder, world.latents(2 * LATENTS, seed=1), S, gaussian=gaussian)
     resolution = resolution_of(world.decoder, z)
     J = _jacobian(world.decoder, z, d_x).cpu().numpy()
+    continuous, met = followed(world.decoder, model.known, resolution=resolution)
     gap, bound, evidence = _gap_at_points(world.decoder, z, J, S, resolution)
     return Read(
         "world",
@@ -139,10 +146,10 @@ def _world(world: World) -> Read:
         gap,
         bound,
         (
-            premises.exact_zeros(_largest(world.decoder, z, J), S, rounding(resolution), known=True),
+            premises.exact_zeros(_largest(world.decoder, z, J, met), S, rounding(resolution), known=True),
             evidence,
             premises.invertible(world, resolution),
-            continuous_at(world.decoder, model.known, resolution=resolution),
+            continuous,
             connected_law(world),
             no_denser(),
         ),
@@ -155,7 +162,8 @@ def _world(world: World) -> Read:
 def _fitted(model: Estimator, threshold: float | None) -> Read:
     check_is_fitted(model)
     structure = model.structure_of(model.best_, threshold=threshold)
-    evidence = (fits.explained_by(model), fits.beats_dense_twin(model), fits.found_twice(model))
+    asked = (fits.explained_by, fits.beats_dense_twin, fits.lacks_no_dependency, fits.found_twice)
+    evidence = tuple(ask(model) for ask in asked)
     points = model.points_of(model.best_)
     known = continuous_by_layers(model.decoder_)
     return _decoder(model.decoder_, points, structure, evidence, resolution=fits.resolution(model), known=known)
@@ -178,7 +186,8 @@ def _decoder(
     precision = resolution_of(decoder, points)
     z = points[: within(VANISHING, S.n_observed, S.n_latents, entries=ASKED)]
     J = _jacobian(decoder, z, S.n_observed).cpu().numpy()
-    zeros = premises.exact_zeros(_largest(decoder, z, J), S, rounding(precision))
+    continuous, met = (known, None) if known else followed(decoder, points, resolution=precision)
+    zeros = premises.exact_zeros(_largest(decoder, z, J, met), S, rounding(precision))
     coarse = max(precision, resolution or 0.0)
     gap, bound, at_points = _gap_at_points(decoder, z, J * S.dense, S, precision, coarse)
     assert S.evidence is not None
@@ -186,7 +195,6 @@ def _decoder(
     threshold = max(S.evidence.threshold, EXACT) if zeros.answer == "fails" else exact
     model = Model(decoder, points, S, threshold=threshold)
     latents = points.detach().cpu().numpy()
-    continuous = known or continuous_at(decoder, points, resolution=precision)
     return Read(
         "decoder",
         S,
@@ -209,11 +217,15 @@ def _decoder(
     )
 
 
-def _largest(decoder: Callable, z: Tensor, J: np.ndarray) -> np.ndarray:
-    """By how much a spread of each latent moves each observation, in spreads, at the point where that is most."""
+def _largest(decoder: Callable, z: Tensor, J: np.ndarray, met: Tensor | None) -> np.ndarray:
+    """By how much a spread of each latent moves each observation, in spreads, at the point where that is most, and
+    where entries of the Jacobian ``met`` between points are larger."""
     with torch.no_grad():
-        x = decoder(z.clone()).std(dim=0).clamp_min(torch.finfo(z.dtype).tiny).cpu().numpy()
-    return np.abs(J).max(axis=0) * z.std(dim=0).cpu().numpy() / x[:, None]
+        x = spread(decoder(z.clone())).cpu().numpy()
+    most = np.abs(J).max(axis=0)
+    if met is not None:
+        most = np.maximum(most, met.cpu().numpy())
+    return most * z.std(dim=0).cpu().numpy() / x[:, None]
 
 
 def _spanning(model: Model, *, exact: bool) -> Hypothesis:

@@ -24,18 +24,20 @@ POSITIVE_EVERYWHERE = ("gaussian", "unit gaussian", "laplace", "correlated gauss
 
 
 def invertible(world: World, resolution: float = 1e-9) -> Hypothesis:
-    """Whether the world's decoder can be undone, from what was checked when it was built or at its samples."""
+    """Whether the world's decoder can be undone, at its samples, and from what was checked when it was built: its
+    decoder may have been replaced since."""
+    z = world.latents(PROBES)
+    if world.n_observed == world.n_latents and len(set(torch.linalg.det(world.jacobian(z)).sign().tolist())) > 1:
+        return Hypothesis(INVERTIBLE, "fails", "the determinant of the Jacobian changes its sign: g folds")
+    found = invertible_at(world.decoder, world.latents(SEARCHED), resolution=resolution)
     rank, secant = world.facts.get("rank margin"), world.facts.get("secant margin")
-    if rank is not None and secant is not None:
+    if found.answer != "fails" and rank is not None and secant is not None:
         evidence = (
             f"on samples, smallest/largest singular value of the Jacobian ≥ {rank:.3f} and smallest/largest stretch "
             f"between points ≥ {secant:.3f}"
         )
         return Hypothesis(INVERTIBLE, "supported", evidence)
-    z = world.latents(PROBES)
-    if world.n_observed == world.n_latents and len(set(torch.linalg.det(world.jacobian(z)).sign().tolist())) > 1:
-        return Hypothesis(INVERTIBLE, "fails", "the determinant of the Jacobian changes its sign: g folds")
-    return invertible_at(world.decoder, world.latents(SEARCHED), resolution=resolution)
+    return found
 
 
 def density(world: World) -> Hypothesis:

@@ -1,0 +1,148 @@
+"""Refits: exactly sparse models trained under one structure, and what held-out rows say of that structure.
+
+Two comparisons, each paired over held-out rows and each with a model trained as long:
+
+- with the *dense twin*, which has no structure: a right structure beats it, for it has less to learn;
+- with a *wider* structure, which has the few dependencies more that the residuals want most: a right structure loses
+  nothing to it, and one that lacks a dependency does, even where it still beats its twin.
+
+A refit far above the best of its structure is in a local minimum and begins again from other weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor
+
+from noumena.estimators.masked import Support, masked, row_errors
+from noumena.estimators.plan import Training
+from noumena.estimators.rows import Rows
+from noumena.estimators.training import Trained, train
+
+HELD_OUT = 4096
+"""Held-out rows that models are compared on, at most."""
+RESTARTS, FAR = 2, 1_000_003
+"""How often models that are stuck begin again, and the distance of their seeds."""
+STUCK = 5.0
+"""Multiple of the best error above which a model is stuck: those that only had less training reach 1.6 to 2.5 times
+the best, local minima 25 times and more."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A mean difference of errors over rows, and its standard error."""
+
+    mean: float
+    standard_error: float
+
+    @classmethod
+    def of(cls, errors: Float[np.ndarray, " batch"], others: Float[np.ndarray, " batch"]) -> Difference:
+        """``errors − others``, row by row.
+
+        >>> Difference.of(np.array([1.0, 2.0, 3.0]), np.array([3.0, 4.0, 5.0]))
+        Difference(mean=-2.0, standard_error=0.0)
+        """
+        apart = errors - others
+        return cls(float(apart.mean()), float(apart.std(ddof=1) / np.sqrt(len(apart))) if len(apart) > 1 else np.inf)
+
+    @property
+    def below_zero(self) -> bool:
+        """Whether it is, by two standard errors."""
+        return self.mean < -2 * self.standard_error
+
+
+@dataclass(frozen=True)
+class Refit:
+    """How the best exactly sparse refit compares with other models, on held-out rows."""
+
+    dependencies: int
+    error: float
+    """Mean squared error of a held-out row under the structure, summed over standardised observations."""
+    twin: float
+    """The same of the twin without a structure, trained as long."""
+    excess: float
+    """Mean difference of the two over rows."""
+    standard_error: float
+    rows: int
+    gain: float | None = None
+    """Mean difference over rows between a model with a few dependencies more, trained as long, and the refit; ``None``
+    in runs that were saved before it was measured."""
+    gain_error: float | None = None
+    """Its standard error."""
+
+    @property
+    def beats_twin(self) -> bool:
+        """Whether the refit explains held-out rows better than its twin, by two standard errors: a right structure
+        does, for it has less to learn, and one with as many dependencies in other places at best does not."""
+        return Difference(self.excess, self.standard_error).below_zero
+
+    @property
+    def lacks_none(self) -> bool | None:
+        """Whether held-out rows are explained no better with the dependencies that the residuals want most; ``None``
+        where it was not measured."""
+        if self.gain is None or self.gain_error is None:
+            return None
+        return not Difference(self.gain, self.gain_error).below_zero
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers."""
+        return asdict(self)
+
+
+def held_out(rows: Rows) -> Tensor:
+    """The rows that models are compared on."""
+    return rows.held_out[:HELD_OUT]
+
+
+def compared(sparse: Trained, twins: Trained, support: Support, rows: Rows, gain: Difference) -> Refit:
+    """The refit with the lowest held-out error beside the twin with the lowest, row by row; ``gain`` is what a wider
+    structure explains better."""
+    errors, others = _lowest(sparse, rows), _lowest(twins, rows)
+    excess = Difference.of(errors, others)
+    means = (float(errors.mean()), float(others.mean()))
+    own = (excess.mean, excess.standard_error, len(errors))
+    return Refit(int(support.sum()), *means, *own, gain.mean, gain.standard_error)
+
+
+def _lowest(trained: Trained, rows: Rows) -> Float[np.ndarray, " batch"]:
+    """Errors of the held-out rows under the model that explains them best."""
+    sound = (model for model, lost in zip(trained.models, trained.diverged, strict=True) if not lost)
+    return min((row_errors(model, held_out(rows)) for model in sound), key=np.mean)
+
+
+def restarted(
+    sparse: Trained,
+    fresh: Callable[[int], Any],
+    other_seeds: list[int],
+    support: Support,
+    rows: Rows,
+    plan: Training,
+    turn: int,
+) -> Trained:
+    """The refits, those that ended far above the best replaced by fits from other weights where these are better.
+
+    A model in a local minimum is no other explanation of the rows, so that it finds other latents says nothing; one
+    that explains them as well as the best is kept, whatever latents it has.
+    """
+    errors = [row_errors(model, held_out(rows)) for model in sparse.models]
+    best = errors[int(np.nanargmin([e.mean() for e in errors]))]
+    stuck = [k for k, e in enumerate(errors) if not e.mean() <= STUCK * best.mean()]
+    if sparse.interrupted or not stuck:
+        return sparse
+    starts = masked([fresh(other_seeds[k]) for k in stuck], [support] * len(stuck))
+    again = train(starts, [other_seeds[k] for k in stuck], rows, plan.changed(suffix=f"restart{turn}"))
+    models, objectives, diverged = list(sparse.models), sparse.objectives.copy(), sparse.diverged.copy()
+    terms = {name: values.copy() for name, values in sparse.terms.items()}
+    for n, k in enumerate(stuck):
+        if not again.diverged[n] and (diverged[k] or again.objectives[n] < objectives[k]):
+            models[k], objectives[k], diverged[k] = again.models[n], again.objectives[n], False
+            for name, values in again.terms.items():
+                terms[name][k] = values[n]
+    return replace(
+        sparse, models=models, objectives=objectives, terms=terms, diverged=diverged, interrupted=again.interrupted
+    )
