@@ -160,9 +160,9 @@ def _pieces(z: np.ndarray) -> float:
     a number of points on either side, that is long beside the distances to neighbours at both its ends.
 
     Where points thin out neighbours are far too, so a tail is no piece, and a gap between pieces counts only where it
-    is wide beside the spacing of the points at its rims. That takes points: a shell at 0.6 radii of a ball was seen from
-    512 points in 2 dimensions and from 3000 in 3, in half the samples of 3000 in 4 and never in 5; stripes with gaps of
-    0.14 in a square of side 4 not below 3000. Ten points or fewer are no piece.
+    is wide beside the spacing of the points at its rims. That takes points: a shell at 0.6 radii of a ball was seen
+    from 512 points in 2 dimensions and from 3000 in 3, in half the samples of 3000 in 4 and never in 5; stripes with
+    gaps of 0.14 in a square of side 4 not below 3000. Ten points or fewer are no piece.
     """
     from scipy.spatial import KDTree
 
