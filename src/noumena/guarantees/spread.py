@@ -140,19 +140,8 @@ def _widest(values: np.ndarray, tests: int) -> tuple[float, float] | None:
 
 def _split(z: np.ndarray) -> bool:
     """Whether the minimum spanning tree has an edge far longer than the others, with a share of points either side."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
-    from scipy.spatial.distance import pdist, squareform
-
-    tree = coo_array(minimum_spanning_tree(squareform(pdist(_normal_scores(z)))))
-    (a, b), length = tree.coords, tree.data
-    typical = np.quantile(length, 0.75)
-    for e in np.flatnonzero(length > LONG * typical):
-        kept = np.arange(len(length)) != e
-        _, part = connected_components(coo_array((length[kept], (a[kept], b[kept])), shape=tree.shape), directed=False)
-        if min(part.mean(), 1 - part.mean()) >= SHARE:
-            return True
-    return False
+    _, _, length, smaller = _spanning_tree(_normal_scores(z))
+    return bool((length[smaller >= SHARE * len(z)] > LONG * np.quantile(length, 0.75)).any())
 
 
 def _pieces(z: np.ndarray) -> float:
@@ -168,11 +157,7 @@ def _pieces(z: np.ndarray) -> float:
 
     low, middle, high = np.quantile(z, [0.25, 0.5, 0.75], axis=0)
     z = (z - middle) / np.maximum(high - low, np.finfo(float).tiny)
-    n, (child, parent, length) = len(z), _spanning_tree(z)
-    beyond = np.ones(n, dtype=int)
-    for c, p in zip(child[::-1], parent[::-1], strict=True):
-        beyond[p] += beyond[c]
-    smaller = np.minimum(beyond[child], n - beyond[child])
+    child, parent, length, smaller = _spanning_tree(z)
     near = np.maximum(KDTree(z).query(z, k=[k + 1 for k, *_ in GAPS])[0], np.finfo(float).tiny)
     ratio = length[:, None] / np.maximum(near[child], near[parent])
     return max(
@@ -181,9 +166,9 @@ def _pieces(z: np.ndarray) -> float:
     )
 
 
-def _spanning_tree(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _spanning_tree(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The edges of the minimum spanning tree as it grows from the first point (Prim 1957): the point that is new, the
-    one that it hangs on, and their distance."""
+    one that it hangs on, their distance, and how many points lie on the side of the edge where there are fewer."""
     n, columns = len(z), np.ascontiguousarray(z.T)
     nearest, hangs_on, grown = np.full(n, np.inf), np.zeros(n, dtype=int), np.zeros(n)
     child, length, new = np.zeros(n - 1, dtype=int), np.zeros(n - 1), 0
@@ -196,7 +181,10 @@ def _spanning_tree(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         nearest[new] = np.inf
         new = int(nearest.argmin())
         child[k], length[k] = new, np.sqrt(nearest[new])
-    return child, hangs_on[child], length
+    parent, beyond = hangs_on[child], np.ones(n, dtype=int)
+    for c, p in zip(child[::-1], parent[::-1], strict=True):
+        beyond[p] += beyond[c]
+    return child, parent, length, np.minimum(beyond[child], n - beyond[child])
 
 
 # ---- filling the space ---------------------------------------------------------------------------------------
