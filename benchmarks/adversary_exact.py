@@ -176,6 +176,56 @@ def c_shapes(seed: int) -> Case:
     return disguised(g, draw, n, (there, back), view, false=CONNECTED, note=view)
 
 
+def cut_spaces(seed: int) -> Case:
+    """Pieces that every latent runs across without a gap, or a rare one: a latent is flipped or shifted in each its own
+    way. Only sizes at which the layout shows; with fewer points nothing can tell."""
+    rng, d, _ = stream("cut spaces", seed)
+    kind = ("stripes", "strips", "rare", "slanted")[int(rng.integers(4))]
+    d = {"stripes": 2, "strips": 2, "slanted": int(rng.integers(3, 5))}.get(kind, d)
+    g, (t, r) = dressed(gapped(rng, d), rng), rng.permutation(d)[:2]
+    n = int(rng.integers(1200, 1800) if kind == "stripes" else rng.integers(400, 1001))
+    period, gap, few = float(rng.uniform(1.3, 1.6)), float(rng.uniform(1.3, 1.8)), int(rng.integers(14, 21))
+    apart, far = float(rng.uniform(12, 14)), float(rng.uniform(20, 40))
+    others = (np.arange(d) != t) / np.sqrt(d - 1)
+    flips = kind in ("rare", "slanted") and bool(rng.integers(2))
+
+    def draw(count: int, rng: np.random.Generator) -> np.ndarray:
+        if kind == "stripes":
+            z = rng.uniform(-2, 2, (6 * count, 2))
+            return z[z.sum(axis=1) / period % 1 < 0.6][:count]
+        if kind == "strips":
+            along, across = rng.uniform(-4, 4, count), rng.uniform(0, 1, count) + gap / 2
+            across = across * rng.choice([-1, 1], count)
+            return np.stack([along + across, along - across], axis=1) / 2
+        z = rng.normal(size=(count, d))
+        if kind == "slanted":
+            return z + apart * others * rng.integers(3, size=(count, 1))
+        z[:few, r] += apart
+        return z
+
+    def part(v: Tensor) -> Tensor:
+        """The number of the piece, by all latents of the first model."""
+        if kind == "stripes":
+            return torch.floor(v.sum(dim=-1) / period)
+        if kind == "strips":
+            return (v[..., 0] > v[..., 1]).to(v)
+        if kind == "rare":
+            return (v[..., r] > apart / 2).to(v)
+        return torch.round(v @ torch.as_tensor(others) / apart)
+
+    def there(v: Tensor) -> Tensor:
+        moved = torch.where(part(v) == 1, -v[..., t], v[..., t]) if flips else v[..., t] + far * part(v)
+        return at_column(v, t, moved)
+
+    def back(v: Tensor) -> Tensor:
+        if flips:
+            return there(v)
+        return at_column(v, t, v[..., t] - far * torch.round(v[..., t] / far))
+
+    view = str(rng.choice(["changed", "first", "world"]))
+    return disguised(g, draw, n, (there, back), view, false=CONNECTED, note=f"{kind}, {view}")
+
+
 # ---- derivatives that do not tell ------------------------------------------------------------------------------------
 
 
@@ -287,7 +337,7 @@ def no_index(seed: int) -> Case:
 EXACT = {
     "structures": structures, "matrices": matrices, "controls": controls, "units": units,
     "element-wise": element_wise, "worlds": worlds, "any worlds": any_worlds, "clusters": clusters,
-    "c-shapes": c_shapes, "jumps": jumps, "detached": detached, **FAINT, "few points": few_points, "hostile": hostile,
-    "no index": no_index,
+    "c-shapes": c_shapes, "cut spaces": cut_spaces, "jumps": jumps, "detached": detached, **FAINT,
+    "few points": few_points, "hostile": hostile, "no index": no_index,
 }  # fmt: skip
 """Generators by name, each a function of a seed."""

@@ -7,6 +7,9 @@ surface shows nothing of what lies beside it.
 
 Slices are windows of a latent. A hole in one is a spacing, along another latent, far wider than those on both sides of
 it; or an edge of the minimum spanning tree, with a share of the points on either side, far longer than its other edges.
+Pieces that every latent and every window of one runs across, such as diagonal stripes or a ball in a shell, show in the
+space as a whole: an edge of its tree is long beside the distances to neighbours at both its ends. A hole that is small
+beside the spacing of the points stays unseen: "supported" says that no hole was seen.
 """
 
 from __future__ import annotations
@@ -40,6 +43,11 @@ SHARE = 0.1
 """Points that must lie on either side of a hole, of those in its slice."""
 LONG = 3.0
 """An edge of the spanning tree of a narrow slice is long beyond this many of the edges' upper quartile."""
+GAPS = ((10, 11, 1.25, 0.0), (20, 45, 0.9, 0.004))
+"""Of the neighbour whose distance is the measure: its number, points on either side of an edge at least, how many of
+its distances make the edge long, and how many more for every latent, as all distances grow alike in many dimensions. In
+4056 connected samples of 26 laws (2 to 8 latents, 200 to 4096 points) edges reached 1.09 of the first measure, of the
+second 0.82 with 2 latents and 0.87 with 8; with 12, 24, 40 and 80 latents they reached 0.88, 0.93, 0.94 and 0.98."""
 PER_LATENT = 10
 """Points for every latent, at least."""
 NEIGHBOURS = 10
@@ -90,6 +98,8 @@ def _hole(z: np.ndarray) -> str | None:
         found = _widest(np.sort(z[:, r]), tests)
         if found:
             return f"z{r + 1} has a hole between {found[0]:.3g} and {found[1]:.3g}"
+    if d > 1 and _pieces(z) > 1:
+        return "the points lie in pieces that are farther apart than neighbours are"
     for t in range(d):
         order = np.argsort(z[:, t], kind="stable")
         for rows in _windows(order):
@@ -130,19 +140,51 @@ def _widest(values: np.ndarray, tests: int) -> tuple[float, float] | None:
 
 def _split(z: np.ndarray) -> bool:
     """Whether the minimum spanning tree has an edge far longer than the others, with a share of points either side."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
-    from scipy.spatial.distance import pdist, squareform
+    _, _, length, smaller = _spanning_tree(_normal_scores(z))
+    return bool((length[smaller >= SHARE * len(z)] > LONG * np.quantile(length, 0.75)).any())
 
-    tree = coo_array(minimum_spanning_tree(squareform(pdist(_normal_scores(z)))))
-    (a, b), length = tree.coords, tree.data
-    typical = np.quantile(length, 0.75)
-    for e in np.flatnonzero(length > LONG * typical):
-        kept = np.arange(len(length)) != e
-        _, part = connected_components(coo_array((length[kept], (a[kept], b[kept])), shape=tree.shape), directed=False)
-        if min(part.mean(), 1 - part.mean()) >= SHARE:
-            return True
-    return False
+
+def _pieces(z: np.ndarray) -> float:
+    """How far the points are from one piece, above one where they lie in several: their spanning tree has an edge, with
+    a number of points on either side, that is long beside the distances to neighbours at both its ends.
+
+    Where points thin out neighbours are far too, so a tail is no piece, and a gap between pieces counts only where it
+    is wide beside the spacing of the points at its rims. That takes points: a shell at 0.6 radii of a ball was seen
+    from 512 points in 2 dimensions and from 3000 in 3, in a third of the samples of 3000 in 4 and never in 5; stripes
+    with gaps of 0.14 in a square of side 4 not below 3000. Ten points or fewer are no piece.
+    """
+    from scipy.spatial import KDTree
+
+    low, middle, high = np.quantile(z, [0.25, 0.5, 0.75], axis=0)
+    z = np.clip((z - middle) / np.maximum(high - low, 1e-200), -1e100, 1e100)  # squares stay finite
+    child, parent, length, smaller = _spanning_tree(z)
+    near = np.maximum(KDTree(z).query(z, k=[k + 1 for k, *_ in GAPS])[0], np.finfo(float).tiny)
+    ratio = length[:, None] / np.maximum(near[child], near[parent])
+    return max(
+        float(ratio[smaller >= least, j].max(initial=0)) / (long + longer * z.shape[1])
+        for j, (_, least, long, longer) in enumerate(GAPS)
+    )
+
+
+def _spanning_tree(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The edges of the minimum spanning tree as it grows from the first point (Prim 1957): the point that is new, the
+    one that it hangs on, their distance, and how many points lie on the side of the edge where there are fewer."""
+    n, columns = len(z), np.ascontiguousarray(z.T)
+    nearest, hangs_on, grown = np.full(n, np.inf), np.zeros(n, dtype=int), np.zeros(n)
+    child, length, new = np.zeros(n - 1, dtype=int), np.zeros(n - 1), 0
+    for k in range(n - 1):
+        grown[new] = np.inf
+        apart = columns - columns[:, new : new + 1]
+        distance = np.einsum("ij,ij->j", apart, apart) + grown
+        closer = distance < nearest
+        nearest[closer], hangs_on[closer] = distance[closer], new
+        nearest[new] = np.inf
+        new = int(nearest.argmin())
+        child[k], length[k] = new, np.sqrt(nearest[new])
+    parent, beyond = hangs_on[child], np.ones(n, dtype=int)
+    for c, p in zip(child[::-1], parent[::-1], strict=True):
+        beyond[p] += beyond[c]
+    return child, parent, length, np.minimum(beyond[child], n - beyond[child])
 
 
 # ---- filling the space ---------------------------------------------------------------------------------------
