@@ -168,7 +168,7 @@ def partly_shared(seed: int) -> Case:
 
 
 def partly_shared_case(kind: str, seed: int) -> Case:
-    """Two tables that share ``columns``, large ``rows`` or such ``entries`` of one column, a large ``common mode``, or
+    """Two tables that share ``columns``, large ``rows`` or a few such ``entries`` of some, a large ``common mode``, or
     everything but ``noise``."""
     rng = _rng(seed, f"partly shared {kind}")
     d, n = int(rng.integers(2, 9)), int(rng.integers(800, 3000))
@@ -182,7 +182,7 @@ def partly_shared_case(kind: str, seed: int) -> Case:
             b[:, :some] = a[:, :some]
             a, b = (table * np.where(np.arange(d) < some, size, 1) for table in (a, b))
         elif kind in ("rows", "entries"):
-            same = rng.random((n, 1)) < rng.uniform(0.01, 0.3 if kind == "rows" else 0.8 / d)
+            same = rng.random((n, 1)) < rng.uniform(0.01, 0.3 if kind == "rows" else 0.4 / d)
             shared = np.ones(d) if kind == "rows" else np.arange(d) < some
             mine, its = np.where(same, size * a, a), np.where(same, size * a, b)
             a, b = np.where(shared, mine, a), np.where(shared, its, a)

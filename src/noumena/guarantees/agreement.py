@@ -250,7 +250,8 @@ def whitening(
 
 def weights(g: Float[np.ndarray, "batch target"]) -> Float[np.ndarray, " batch"]:
     """Weights that pull far rows in to the median distance, in units in which pulled-in rows vary equally in every
-    direction: a few huge rows count no more than others, and no affine map of the rows changes it.
+    direction: a few huge rows count no more than others, and no affine map of the rows changes it. Few means less than
+    one in twice as many rows as there are columns, in any one direction; more of them are what varies there.
 
     >>> weights(np.array([[-1.0], [-1.0], [1.0], [1.0], [1e6], [-1e6]])).round(6).tolist()
     [1.0, 1.0, 1.0, 1.0, 0.0, 0.0]
