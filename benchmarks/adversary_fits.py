@@ -160,6 +160,43 @@ def representation_case(kind: str, seed: int) -> Case:
     return Case("representations", claim, kind == "independent", note=f"{kind}, {n}×{d}")
 
 
+def partly_shared(seed: int) -> Case:
+    """Tables that share some directions or some rows only, however large these are, do not pin down their latents;
+    noisy tables of the same independent latents do."""
+    kinds = ["columns", "rows", "entries", "common mode", "noise"]
+    return partly_shared_case(str(_rng(seed, "partly shared").choice(kinds)), seed)
+
+
+def partly_shared_case(kind: str, seed: int) -> Case:
+    """Two tables that share ``columns``, large ``rows`` or a few such ``entries`` of some, a large ``common mode``, or
+    everything but ``noise``."""
+    rng = _rng(seed, f"partly shared {kind}")
+    d, n = int(rng.integers(2, 9)), int(rng.integers(800, 3000))
+    size = float(np.exp(rng.uniform(0, 7)))
+    some = int(rng.integers(1, d))
+    groups = AXES if kind == "noise" else (*AXES, "rigid", "similarity", "affine")
+
+    def claim() -> Claim:
+        a, b = rng.laplace(size=(2, n, d))
+        if kind == "columns":
+            b[:, :some] = a[:, :some]
+            a, b = (table * np.where(np.arange(d) < some, size, 1) for table in (a, b))
+        elif kind in ("rows", "entries"):
+            same = rng.random((n, 1)) < rng.uniform(0.01, 0.3 if kind == "rows" else 0.4 / d)
+            shared = np.ones(d) if kind == "rows" else np.arange(d) < some
+            mine, its = np.where(same, size * a, a), np.where(same, size * a, b)
+            a, b = np.where(shared, mine, a), np.where(shared, its, a)
+        elif kind == "common mode":
+            mode = size * rng.laplace(size=(n, 1)) * rng.normal(size=d)
+            a, b = a + mode, b + mode
+        else:
+            spread = rng.uniform(0, 0.2) * np.sqrt(2)
+            a, b = (a + spread * rng.normal(size=a.shape) for _ in range(2))
+        return read([a, b @ rotation(d, rng).T * float(np.exp(rng.normal()))], groups)
+
+    return Case("representations", claim, kind == "noise", note=f"{kind}, {n}×{d}, size {size:.3g}, {some}")
+
+
 def audits(seed: int) -> Case:
     """Axes of rotation-invariant rows are found again by chance in few dimensions; independent ones by right."""
     return audit_case(str(_rng(seed, "audits").choice([*ROUND, "independent"])), seed)
@@ -293,7 +330,8 @@ def vade(seed: int) -> Case:
 
 
 LAWS = {
-    "mixtures": mixtures, "sparse components": sparse_components, "representations": representations, "audits": audits,
+    "mixtures": mixtures, "sparse components": sparse_components, "representations": representations,
+    "partly shared": partly_shared, "audits": audits,
 }  # fmt: skip
 FITS = {
     "fits with gap": fits, "fits without gap": fits_without_gap, "one seed": one_seed, "wrong number": wrong_number,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import ortho_group
 
+import noumena as nm
 from noumena import align
 from noumena.checks import InputError
 from noumena.guarantees.agreement import (
@@ -195,6 +196,93 @@ def test_runs_must_be_far_better_than_chance(noise, answer):
     found = pair(SOURCE, blurred)
     assert found.errors[AFFINE] < 0.95 * found.chance[AFFINE]
     assert agree([found]).answer == answer
+
+
+def third_column(size, rng):
+    """The third column, of another size than the others, has nothing to do with that of the other run."""
+    a = SOURCE * [1, 1, size]
+    return a, np.c_[a[:, :2], rng.permutation(a[:, 2])], 2
+
+
+def last_columns(k, rng):
+    """The last of ten equal columns have nothing to do with those of the other run."""
+    a, b = rng.laplace(size=(2, N, 10))
+    return a, np.c_[a[:, : 10 - k], b[:, 10 - k :]], 10 - k
+
+
+def huge_rows(share, rng):
+    """A few huge rows are equal, the others have nothing in common."""
+    a, b = rng.laplace(size=(2, N, D))
+    huge = rng.random((N, 1)) < share
+    return np.where(huge, 1000 * a, a), np.where(huge, 1000 * a, b), 0
+
+
+def huge_entries(share, rng):
+    """As before, in the third column; the others are equal."""
+    a, b, _ = huge_rows(share, rng)
+    return np.c_[SOURCE[:, :2], a[:, 2]], np.c_[SOURCE[:, :2], b[:, 2]], 2
+
+
+def common_mode(size, rng):
+    """One direction is shared and large, the others have nothing in common."""
+    shared = size * rng.laplace(size=(N, 1))
+    return shared + rng.laplace(size=(N, D)), shared + rng.laplace(size=(N, D)), 1
+
+
+PARTLY = [
+    (third_column, 1 / 10), (third_column, 1 / 3), (last_columns, 1), (last_columns, 2),
+    (huge_rows, 0.02), (huge_rows, 0.2), (huge_entries, 0.02), (common_mode, 30),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("share", "size"), PARTLY)
+def test_runs_that_share_some_directions_or_rows_do_not_agree(share, size):
+    a, b, shared = share(size, np.random.default_rng(10))
+    for runs in ([a, b], [b, a]):
+        found = agreements(runs)
+        assert [agree(found, kind).answer for kind in (RIGID, AFFINE, ICA)] == ["fails"] * 3
+        assert f"{shared} of {a.shape[1]} directions agree" in agree(found).evidence
+        assert nm.certify(runs).ambiguity(0) == nm.Ambiguity("any")
+
+
+def test_components_that_agree_are_counted():
+    for share, size in ((third_column, 1 / 10), (last_columns, 2)):
+        a, b, shared = share(size, np.random.default_rng(10))
+        assert f"{shared} of {a.shape[1]} components agree" in agree(agreements([a, b]), ICA).evidence
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.2])
+@pytest.mark.parametrize("law", ["laplace", "uniform", "exponential", "normal"])
+@pytest.mark.parametrize("d", [2, 5])
+def test_noise_on_both_runs_leaves_their_agreement(law, noise, d):
+    rng = np.random.default_rng(11)
+    z = getattr(rng, law)(size=(N, d))
+    a, b = (z + noise * z.std() * rng.normal(size=z.shape) for _ in range(2))
+    found = agreements([a, 3 * b @ ortho_group.rvs(d, random_state=2) + 5])
+    kinds = (RIGID, AFFINE) if law == "normal" else (RIGID, AFFINE, ICA)  # Gaussian rows have no components to agree
+    assert [agree(found, kind).answer for kind in kinds] == ["supported"] * len(kinds)
+
+
+def test_sizes_of_columns_do_not_matter_to_what_is_left_by_an_affine_map():
+    a, b = SOURCE, SOURCE @ MATRIX + 0.3 * np.random.default_rng(12).normal(size=SOURCE.shape)
+    plain, sized = pair(a, b), pair(a * [1e-4, 1, 1e4] + 7, b)
+    assert sized.unexplained[AFFINE] == pytest.approx(plain.unexplained[AFFINE], rel=1e-5)
+    assert sized.unexplained_near[AFFINE] == pytest.approx(plain.unexplained_near[AFFINE], rel=1e-5)
+
+
+def test_a_run_that_lost_a_direction_does_not_agree_with_one_that_has_it():
+    flat = np.c_[SOURCE[:, :2], SOURCE[:, 0] + SOURCE[:, 1]]
+    for runs in ([SOURCE, flat], [flat, SOURCE]):
+        found = agreements(runs)
+        assert agree(found).answer == agree(found, ICA).answer == "fails"
+        assert "2 of 3 components" in agree(found, ICA).evidence
+    assert agree(agreements([flat, 2 * flat])).answer == "supported"
+
+
+def test_most_rows_the_same_are_no_obstacle():
+    rows = SOURCE * (np.random.default_rng(13).random((N, 1)) < 0.3)
+    found = agreements([rows, rows @ ROTATION])
+    assert [agree(found, kind).answer for kind in (RIGID, AFFINE, ICA)] == ["supported"] * 3
 
 
 def test_few_rows_show_no_agreement():

@@ -9,6 +9,9 @@ Reference: statistical and structural near-identifiability (paper 004), Section 
 one half of the rows and measured on the other (the paper's errors are in-sample); every map is between centred
 representations; shuffled rows say what chance is. Runs of different widths are compared in the wider space, the
 narrower one padded with zeros (signed permutation, rigid); ICA matches as many components as the run with fewer has.
+A mean over rows and columns says nothing of a small direction, nor of most rows where a few are huge. So runs agree
+where every direction of either is explained by the other, on all rows and with far rows pulled in (``weights``), and
+their components where each has its like.
 Runs are fitted on the same rows and share their accidents: ICA can make even Gaussian runs agree, which is why
 non-Gaussian components are a premise and not a matter of agreement.
 """
@@ -28,11 +31,20 @@ from noumena import checks, seeds
 from noumena.guarantees.components import enough, too_few
 from noumena.guarantees.lipschitz import diameter
 from noumena.guarantees.theorem import Hypothesis
-from noumena.guarantees.unmixing import Unmixing, covariance_of, halves, unmix
+from noumena.guarantees.unmixing import SINGULAR, Unmixing, covariance_of, halves, unmix
 
 AGREE, AGREE_RIGIDLY = "the runs agree up to an affine map", "the runs agree up to a rigid map with one scale"
+AGREE_ONE_BY_ONE = "the runs' components agree one by one"
 BETTER_THAN_CHANCE = 0.5
 """Runs agree when their error is below this share of what shuffled rows give."""
+UNEXPLAINED = BETTER_THAN_CHANCE**2
+"""The same of variances: a direction agrees when less of its variance is left. Shuffled rows leave all of it, noise of
+20 % on both runs a tenth;"""
+UNEXPLAINED_NEAR = 0.5
+"""and when less than this is left with far rows pulled in, where noise counts more: 20 % on both runs leave a tenth
+(uniform rows) to a quarter (exponential ones)."""
+ROUNDS = 20
+"""Of pulling in far rows; where a tenth of the rows is a thousand times as large as the rest, ten are enough."""
 LEAST_GAIN = 0.01
 """A rigid map gains something over a signed permutation when it removes this share of the error."""
 PERMUTATION, RIGID, AFFINE, ICA = "signed permutation", "rigid+scale", "affine", "ICA"
@@ -214,6 +226,80 @@ def _longer(mean: Float[np.ndarray, " target"], length: int) -> Float[np.ndarray
     return np.pad(mean, (0, length - len(mean)))
 
 
+# ---- every direction, most rows ------------------------------------------------------------------------------------
+
+
+def whitening(
+    g: Float[np.ndarray, "batch target"], weight: Float[np.ndarray, " batch"]
+) -> Float[np.ndarray, "target direction"]:
+    """A basis of the directions in which weighted rows vary, each with variance 1.
+
+    >>> whitening(np.array([[0.0, 7], [4, 7]]), np.ones(2))
+    array([[0.5],
+           [0. ]])
+    """
+    share = weight / weight.sum()
+    centred = g - share @ g
+    covariance = (centred * share[:, None]).T @ centred
+    spread = np.sqrt(np.diag(covariance))
+    scale = np.where(spread > ROUNDING * np.abs(share @ g), spread, np.inf)
+    value, vector = np.linalg.eigh(covariance / scale / scale[:, None])
+    kept = value > SINGULAR
+    return vector[:, kept] / scale[:, None] / np.sqrt(value[kept])
+
+
+def weights(g: Float[np.ndarray, "batch target"]) -> Float[np.ndarray, " batch"]:
+    """Weights that pull far rows in to the median distance, in units in which pulled-in rows vary equally in every
+    direction: a few huge rows count no more than others, and no affine map of the rows changes it. Few means less than
+    one in twice as many rows as there are columns, in any one direction; more of them are what varies there.
+
+    >>> weights(np.array([[-1.0], [-1.0], [1.0], [1.0], [1e6], [-1e6]])).round(6).tolist()
+    [1.0, 1.0, 1.0, 1.0, 0.0, 0.0]
+    """
+    weight = np.ones(len(g))
+    for _ in range(ROUNDS):
+        white = (g - np.average(g, axis=0, weights=weight)) @ whitening(g, weight)
+        square = np.einsum("ij,ij->i", white, white)
+        middle = np.median(square)
+        if middle < FLAT:  # most rows are one and the same
+            break
+        weight = middle / np.maximum(square, middle)
+    return weight
+
+
+def unexplained(
+    residual: Float[np.ndarray, "batch target"],
+    g: Float[np.ndarray, "batch target"],
+    weight: Float[np.ndarray, " batch"],
+) -> Float[np.ndarray, " direction"]:
+    """The shares of the target's variance that are left in its worst direction, in the worst orthogonal to it, …
+
+    >>> g = np.array([[3.0, 1], [3, -1], [-3, 1], [-3, -1]])
+    >>> unexplained(g * [0, 0.5], g, np.ones(4)).round(6)  # nothing of the first column, half of the second: (1/2)²
+    array([0.25, 0.  ])
+    """
+    white = residual @ whitening(g, weight)
+    return np.linalg.eigvalsh((white * (weight / weight.sum())[:, None]).T @ white)[::-1]
+
+
+def apart(
+    s: Float[np.ndarray, "batch component"],
+    t: Float[np.ndarray, "batch component"],
+    weight: Float[np.ndarray, " batch"],
+) -> Float[np.ndarray, " component"]:
+    """One minus the squared correlation of each component with its partner; 1 where that is constant.
+
+    >>> s = np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1]])
+    >>> apart(s, s[:, [0, 0]] + s[:, [1, 0]], np.ones(4)).round(6)  # (1 1)·(1 0)/√2, and nothing in common
+    array([0.5, 1. ])
+    """
+    share = weight / weight.sum()
+    s, t = s - share @ s, t - share @ t
+    both, ss, tt = share @ (s * t), share @ s**2, share @ t**2
+    known = (ss > FLAT**2) & (tt > FLAT**2)
+    return 1 - np.where(known, both**2 / np.where(known, ss * tt, 1), 0)
+
+
 # ---- pairs of runs -------------------------------------------------------------------------------------------------
 
 
@@ -229,6 +315,11 @@ class Agreement:
     """The same for the worst row: near-identifiability (Definition 1) is about that one."""
     chance: dict[str, float]
     """``errors`` when the rows of one run are shuffled."""
+    unexplained: dict[str, tuple[float, ...]]
+    """By group, the share of the variance that is left in each direction on held-out rows, the largest first, of the
+    run that the other explains less. For ICA, of each matched component."""
+    unexplained_near: dict[str, tuple[float, ...]]
+    """The same with far rows pulled in."""
 
     @property
     def efficiency(self) -> float:
@@ -264,6 +355,7 @@ def agreements(
     fitted, measured = halves(len(runs[0]), seed)
     unmixings = unmixings or [unmix(run[fitted], restarts=restarts, seed=seed) for run in runs]
     shuffled = seeds.numpy_generator(seed, "chance of agreement").permutation(len(runs[0]))
+    weight = [weights(run[measured]) for run in runs]
     found = []
     for a, b in combinations(range(len(runs)), 2):
         g, size = runs[a], diameter(runs[a])
@@ -274,6 +366,7 @@ def agreements(
             return {kind: distances(T, g[measured], h[measured]) / size for kind, T in found.items()}
 
         rows, by_chance = held_out(runs[b]), held_out(runs[b][shuffled])
+        m, both = moments(g[fitted], runs[b][fitted]), (g[measured], runs[b][measured])
         found.append(
             Agreement(
                 (a, b),
@@ -281,25 +374,60 @@ def agreements(
                 {kind: float(error.mean()) for kind, error in rows.items()},
                 {kind: float(error.max()) for kind, error in rows.items()},
                 {kind: float(error.mean()) for kind, error in by_chance.items()},
+                *_left(m, both, (weight[a], weight[b]), (unmixings[a], unmixings[b])),
             )
         )
     return tuple(found)
 
 
+Shares = dict[str, tuple[float, ...]]
+
+
+def _left(
+    m: Moments, rows: tuple[Table, Table], near: tuple[np.ndarray, np.ndarray], unmixing: tuple[Unmixing, Unmixing]
+) -> tuple[Shares, Shares]:
+    """What is left of each run by the best map of the other, in every direction, and of their matched components: on
+    all rows, and with far rows pulled in."""
+    there, back = maps(m), maps(m.flipped)
+    s, t = unmixing[0](rows[0]), unmixing[1](rows[1])
+    partner = t @ component_match(m, *unmixing)
+    alone = np.ones(max(0, t.shape[1] - s.shape[1]))  # components of the second run that have no partner
+
+    def left(weight: tuple[np.ndarray, np.ndarray]) -> Shares:
+        found = {}
+        for kind in there:
+            ways = (there[kind], *rows, weight[0]), (back[kind], *rows[::-1], weight[1])
+            found[kind] = max((unexplained(T(h)[:, : g.shape[1]] - g, g, w) for T, g, h, w in ways), key=np.max)
+        each = np.max([apart(s, partner, w) for w in weight], axis=0)
+        found[ICA] = np.sort(np.concatenate([each, alone]))[::-1]
+        return {kind: tuple(float(share) for share in shares) for kind, shares in found.items()}
+
+    return left((np.ones(len(s)), np.ones(len(s)))), left(near)
+
+
+NAMES = {AFFINE: AGREE, RIGID: AGREE_RIGIDLY, ICA: AGREE_ONE_BY_ONE}
+
+
 def agree(found: Sequence[Agreement], kind: str = AFFINE) -> Hypothesis:
-    """Is every pair of runs the same up to an affine map, or a rigid one with one scale, far better than by chance?"""
-    name = AGREE if kind == AFFINE else AGREE_RIGIDLY
+    """Is every pair of runs the same up to an affine map, or a rigid one with one scale, in every direction and in most
+    rows? Or (ICA) has each of their components its like in every other run?"""
     if not found:
-        return too_few(name)
-    worst = max(found, key=lambda a: a.errors[kind] / a.chance[kind])
-    error, chance = worst.errors[kind], worst.chance[kind]
-    other = AFFINE if kind == RIGID else RIGID
+        return too_few(NAMES[kind])
+    worst = max(found, key=lambda a: max(_apart(a, kind)))
+    share, near = worst.unexplained[kind], worst.unexplained_near[kind]
+    agreeing = min(sum(x < UNEXPLAINED for x in share), sum(x < UNEXPLAINED_NEAR for x in near))
+    what = "components" if kind == ICA else "directions"
     evidence = (
-        f"runs {worst.runs[0] + 1} and {worst.runs[1] + 1} are worst: held-out error {error:.3f} of Δ ({other} "
-        f"{worst.errors[other]:.3f}), {error / chance:.0%} of the {chance:.3f} of shuffled rows (wanted "
-        f"{BETTER_THAN_CHANCE:.0%})"
+        f"runs {worst.runs[0] + 1} and {worst.runs[1] + 1} are worst: {agreeing} of {len(share)} {what} agree; of the "
+        f"worst {share[0]:.3f} of the variance is left on held-out rows (wanted less than {UNEXPLAINED:g}), "
+        f"{near[0]:.3f} with far rows pulled in ({UNEXPLAINED_NEAR:g})"
     )
-    return Hypothesis(name, "supported" if error < BETTER_THAN_CHANCE * chance else "fails", evidence)
+    return Hypothesis(NAMES[kind], "supported" if max(_apart(worst, kind)) < 1 else "fails", evidence)
+
+
+def _apart(a: Agreement, kind: str) -> tuple[float, float]:
+    """What is left of the worst direction, over what may be: on all rows, and with far rows pulled in."""
+    return a.unexplained[kind][0] / UNEXPLAINED, a.unexplained_near[kind][0] / UNEXPLAINED_NEAR
 
 
 def runs_of(tables: Sequence) -> list[Table]:

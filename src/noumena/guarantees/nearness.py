@@ -33,6 +33,7 @@ from noumena.ambiguity import Ambiguity
 from noumena.estimators import Estimator
 from noumena.guarantees import components as ica
 from noumena.guarantees import lipschitz
+from noumena.guarantees.agreement import ICA as ICA_MAP
 from noumena.guarantees.agreement import RIGID as RIGID_MAP
 from noumena.guarantees.agreement import Agreement, agree, agreements, runs_of
 from noumena.guarantees.components import GAUSSIAN, INDEPENDENT, Components
@@ -235,7 +236,8 @@ def _fitted(
     gaussian = ica.non_gaussian(components)
     runs = (agree(found, RIGID_MAP),) if found else ()
     rigid = (*runs, outputs, read.injective, read.isometric, read.convex)
-    after_ica = (*rigid, ica.full_rank(components), gaussian, ica.separated(components, gaussian))
+    one_by_one = (agree(found, ICA_MAP),) if found else ()
+    after_ica = (*rigid, *one_by_one, ica.full_rank(components), gaussian, ica.separated(components, gaussian))
     generation = Hypothesis(GENERATION, "unknown", "the true decoder is not seen")
     structural = (ica.independent(components), explained, generation)
     theorems = _theorems(read.z.shape[1], rigid, after_ica, structural, _others(read.lipschitz))
@@ -281,7 +283,8 @@ def _arrays(runs: list[np.ndarray], settings: dict[str, Any]) -> Nearness:
     support = [lipschitz.convex(run, sampled=False, seed=settings["seed"]) for run in runs]
     unseen = tuple(Hypothesis(name, "unknown", "no decoder was seen") for name in (OUTPUTS, INJECTIVE, ISOMETRIC))
     rigid = (agree(found, RIGID_MAP), *unseen, next((h for h in support if h.answer == "fails"), support[0]))
-    after_ica = (agree(found), ica.full_rank(components), gaussian, ica.separated(components, gaussian))
+    agreeing = (agree(found), agree(found, ICA_MAP))
+    after_ica = (*agreeing, ica.full_rank(components), gaussian, ica.separated(components, gaussian))
     theorems = _theorems(runs[0].shape[1], rigid, after_ica, (), ("the runs are optima of one loss on one data set",))
     size = lipschitz.diameter(runs[0])
     return Nearness("set of arrays", theorems, "statistical", size, None, components, found, None, assumed=UNSEEN)
