@@ -3,8 +3,8 @@
 A component with a singular covariance lives on an affine subspace, its support: the mean plus the span of the
 covariance. Components are numbered from 0, as in the labels ``u`` that ``sample`` returns.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Definition 2.2; mixture priors (paper 003), eq. (2).
-Renamed: ``λ, μ, Σ`` are ``weights, means, covariances``.
+Reference: Xu et al. (2026), Definition 2.2; Kivva et al. (2022), eq. (2). Renamed: ``λ, μ, Σ`` are ``weights, means,
+covariances``.
 """
 
 from __future__ import annotations

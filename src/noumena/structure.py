@@ -3,7 +3,7 @@
 ``S[i, j]`` is true when observation ``i`` depends on latent ``j`` somewhere: the support of the decoder's
 Jacobian. ``col(j)`` is the set of observations of latent ``j``; ``I_i`` the latents of observation ``i``.
 
-Reference: diverse dictionary learning, Definitions 1–3. Renamed: ``I_K`` is ``S.of(*K)``.
+Reference: Zheng et al. (2026), Definitions 1–3. Renamed: ``I_K`` is ``S.of(*K)``.
 Deviations: the closure ``cl(t) = {r : col(t) ⊆ col(r)}`` is reported as an order on latents; what it
 guarantees is decided in ``guarantees``.
 """

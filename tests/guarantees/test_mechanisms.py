@@ -49,7 +49,7 @@ def test_a_decoder_of_separate_smooth_slots_satisfies_every_theorem(good: Mechan
     assert theorem.broken == ()
     assert theorem.open == ((module.PAIR, module.COVERS) if name == "Type M" else (module.COVERS,))
     assert theorem.ambiguity(0) == Ambiguity("block-wise", PAIRS)
-    assert theorem.source.startswith("mechanistic independence, Thm ")
+    assert theorem.source.startswith("Matthes et al. 2026, Theorem ")
 
 
 @pytest.mark.parametrize("name", ["Type D", "Type M", "Type S", "Type H_2", "Type H_3"])

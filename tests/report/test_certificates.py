@@ -22,7 +22,8 @@ SHEARED = nm.Structure(
 )
 GOOD = nm.Structure(np.array([[1, 0]] * 3 + [[1, 1]] * 2 + [[0, 1]] * 3))
 HOSTILE = "<script>alert(1)</script>\"&'"
-TABLES = ["What is pinned down", "Hypotheses and evidence", "Theorems", "The paper's condition and what is certified"]
+PUBLISHED = "The condition of Zheng et al. (2026) and what is certified"
+TABLES = ["What is pinned down", "Hypotheses and evidence", "Theorems", PUBLISHED]
 
 
 def title(figure: Figure) -> str:
@@ -142,7 +143,7 @@ def test_the_papers_clauses_stand_beside_the_certificate() -> None:
     found = table(certificate_chapter(nm.certify(S)), TABLES[3])
     said = [{int(k) for k in cell.split(", ") if k.isdigit()} for cell in column(found, "clauses met")]
     assert said == [{k + 1 for k in range(3) if met[t, k]} for t in range(3)]
-    assert column(found, "paper's condition") == ["yes" if met[t].any() else "no" for t in range(3)]
+    assert column(found, "Theorem 3's condition") == ["yes" if met[t].any() else "no" for t in range(3)]
     expected = ["yes" if met[t, 2] else f"up to {', '.join(S.closure(t).names)}" for t in range(3)]
     assert column(found, "proved under Assumption 1") == expected
     assert column(found, "certified") == [nm.certify(S).verdict(t).answer for t in range(3)]

@@ -1,4 +1,4 @@
-"""Claims of papers 002, 003 and 004 and of the known answers: figures as published, values as the rows have them."""
+"""Claims of Matthes et al., Kivva et al., Nelson et al. and of the known answers: figures as published, our values."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_cells_with_their_files_lack_nothing(monkeypatch: pytest.MonkeyPatch, tm
     assert facets.missing() is mnist.missing() is deconfound.missing() is pairs.missing(part="ani") is None
 
 
-# ---- 002 ---------------------------------------------------------------------------------------------------------
+# ---- Matthes et al. (2026) -------------------------------------------------------------------------------------------
 
 
 def test_overlap_has_our_score_beside_components_and_the_fall_of_the_published_recipe() -> None:
@@ -169,7 +169,7 @@ def test_figures_of_the_overlap_have_every_method_and_mark_what_learns_nothing()
     assert (at, value, deviation) == (0.75, pytest.approx(np.mean(there)), pytest.approx(np.std(there, ddof=1)))
 
 
-# ---- 003 ---------------------------------------------------------------------------------------------------------
+# ---- Kivva et al. (2022) ---------------------------------------------------------------------------------------------
 
 
 def test_one_model_in_fifty_that_fails_breaks_the_claim_of_the_likelihood() -> None:
@@ -217,7 +217,7 @@ def test_published_curves_of_paper_003_are_marked_as_such() -> None:
     assert {c.name for c in figure.curves if c.baseline} == {"PCA"}
 
 
-# ---- 004 ---------------------------------------------------------------------------------------------------------
+# ---- Nelson et al. (2026) --------------------------------------------------------------------------------------------
 
 
 def test_pairs_on_mnist_are_judged_in_sample_at_leak_one_and_after_all_steps() -> None:

@@ -1,8 +1,7 @@
 """The audit of any set of representations: are they stable, up to what, and does ICA give axes one can use?
 
-Reference: statistical and structural near-identifiability (paper 004), Section 4.2 and A.7.2. Deviations: see
-``pairs`` (how errors are measured), ``rule`` (how a group is named), ``axes`` (when ICA is trusted) and ``trivial``
-(what the input explains).
+Reference: Nelson et al. (2026), Section 4.2 and A.7.2. Deviations: see ``pairs`` (how errors are measured), ``rule``
+(how a group is named), ``axes`` (when ICA is trusted) and ``trivial`` (what the input explains).
 """
 
 from __future__ import annotations

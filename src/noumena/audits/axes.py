@@ -1,13 +1,13 @@
 """Axes: does ICA give components that are found again, in every run and on other rows?
 
-Reference: statistical and structural near-identifiability (paper 004), Theorem 2. Components are axes one can use when
-other runs, whose ICA saw other rows, have them too (matched on the fitted rows, ``|correlation| ≥ 0.9`` on the measured
-ones); when other starts of ICA end in the same ones; and when they are not Gaussian, for between Gaussian components
-every rotation is as good. In few dimensions two such rotations are often alike by chance, so components that cannot be
-told from Gaussian ones, on the rows their ICA did not see, are not counted; a single one is, as it is what the others
-leave. Likewise rows without axes (a ring, Gaussian rows of a common random scale) have components that are far from
-Gaussian, each rotation as much as any other: a component counts only where rows that ICA did not see prefer it, and
-each of the others, to the two turned into each other (``turning``).
+Reference: Nelson et al. (2026), Theorem 2. Components are axes one can use when other runs, whose ICA saw other rows,
+have them too (matched on the fitted rows, ``|correlation| ≥ 0.9`` on the measured ones); when other starts of ICA end
+in the same ones; and when they are not Gaussian, for between Gaussian components every rotation is as good. In few
+dimensions two such rotations are often alike by chance, so components that cannot be told from Gaussian ones, on the
+rows their ICA did not see, are not counted; a single one is, as it is what the others leave. Likewise rows without axes
+(a ring, Gaussian rows of a common random scale) have components that are far from Gaussian, each rotation as much as
+any other: a component counts only where rows that ICA did not see prefer it, and each of the others, to the two turned
+into each other (``turning``).
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
 An error is ``mean_i‖T h_i − g_i‖/Δ`` in the target's space, Δ the target's diameter. ``T`` is fitted on some rows and
 measured on others (``held_out=False``: on the same, as in the paper).
 
-Reference: statistical and structural near-identifiability (paper 004), Section 4.2 and A.7.2. Deviations, beside those
-of ``guarantees.agreement``: held out, the two sides' ICA see *disjoint halves* of the fitted rows, so that accidents of
-shared rows, which make even Gaussian runs agree, do not count as axes; ``ICA, same rows`` lets both see the same half.
-Least squares with few rows per column is held back by a ridge. Beyond ``EXACT`` rows the diameter is the largest
-distance among the outermost rows and along sweeps to the farthest row, never more than the true one: errors may come
-out slightly too large, never too small. Chance is the mean over shuffles of one side's rows, within each part.
+Reference: Nelson et al. (2026), Section 4.2 and A.7.2. Deviations, beside those of ``guarantees.agreement``: held out,
+the two sides' ICA see *disjoint halves* of the fitted rows, so that accidents of shared rows, which make even Gaussian
+runs agree, do not count as axes; ``ICA, same rows`` lets both see the same half. Least squares with few rows per column
+is held back by a ridge. Beyond ``EXACT`` rows the diameter is the largest distance among the outermost rows and along
+sweeps to the farthest row, never more than the true one: errors may come out slightly too large, never too small.
+Chance is the mean over shuffles of one side's rows, within each part.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Boosting: gradient-boosted trees with the published settings, what they score and which features they split on.
 
-Reference: near-identifiability (paper 004), appendix A.7.4, table 6. **Deviations**: the number of rounds is not
-published, 100 is LightGBM's own; one thread and a fixed order, so that the same input gives the same trees.
+Reference: Nelson et al. (2026), appendix A.7.4, table 6. **Deviations**: the number of rounds is not published, 100 is
+LightGBM's own; one thread and a fixed order, so that the same input gives the same trees.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 ICA and the random rotations have exactly the span and the covariance of the whitened components, so that a difference
 between them is one of axes alone. Nothing here sees a label.
 
-Reference: near-identifiability (paper 004), section 4.4. **Deviations**: components are found on the training batches
-alone (the paper: on all rows, ``transductive``); features are standardised first (the paper: not); and no more
-components are kept than explain 99 % of the variance or than a fifth of the rows (the paper: all).
+Reference: Nelson et al. (2026), section 4.4. **Deviations**: components are found on the training batches alone (the
+paper: on all rows, ``transductive``); features are standardised first (the paper: not); and no more components are kept
+than explain 99 % of the variance or than a fifth of the rows (the paper: all).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Experiment: does a label generalise to batches never seen, and do the axes of ICA help it to?
 
-Reference: near-identifiability (paper 004), section 4.4 and appendix A.7.4. **Deviations**: see ``conditions`` and
-``boosting``; AUROC is taken within held-out batches and averaged (the paper: unsaid), as scores of several batches
-together also measure batches; batches without both classes are trained on and never scored; every condition is
-repeated as often as there are random rotations, with other seeds of the trees; intervals are widened for folds that
-share training rows. The appendix once says that a model is trained on each plate and evaluated on the others, against
-the main text: ``scheme="one"``.
+Reference: Nelson et al. (2026), section 4.4 and appendix A.7.4. **Deviations**: see ``conditions`` and ``boosting``;
+AUROC is taken within held-out batches and averaged (the paper: unsaid), as scores of several batches together also
+measure batches; batches without both classes are trained on and never scored; every condition is repeated as often as
+there are random rotations, with other seeds of the trees; intervals are widened for folds that share training rows. The
+appendix once says that a model is trained on each plate and evaluated on the others, against the main text:
+``scheme="one"``.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from several deterministic starts, on the rows and on differences of neighbours;
 highest likelihood of independent spikes and slabs is kept, and snapped onto exact zeros where the data have them. How
 sure it is, is how surely it is found again in each half of the rows (``refinding``).
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Theorem 3.9, for affine ``f``. Renamed: ``ẑ = Wx + b``.
+Reference: Xu et al. (2026), Theorem 3.9, for affine ``f``. Renamed: ``ẑ = Wx + b``.
 """
 
 from __future__ import annotations

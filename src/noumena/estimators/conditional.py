@@ -5,8 +5,8 @@ changes with it, which is what identifies them. Objective (minimised), per row:
 ``‖x − f(z)‖² + β·KL(q(z|x) ‖ p(z|u)) + penalty(f, z)``, ``z`` drawn from the posterior. Models are trained on the
 columns ``[x | u]``, ``u`` as indicators of its labels or standardised.
 
-Reference: *Variational autoencoders and nonlinear ICA: a unifying framework* (iVAE). Renamed: ``λ(u)`` are the mean and
-log-variance of the prior; ``β/2`` is the noise variance of an observation, as in ``VAE``.
+Reference: Khemakhem et al. (2020), *Variational autoencoders and nonlinear ICA: a unifying framework* (iVAE). Renamed:
+``λ(u)`` are the mean and log-variance of the prior; ``β/2`` is the noise variance of an observation, as in ``VAE``.
 
 **Deviations.** The encoder sees ``x`` alone, so that ``transform(x)`` needs no ``u``: where ``f`` is injective and
 noise small, ``x`` says all about ``z`` that there is. ``encode_u=True`` is the published encoder, ``q(z|x, u)``, and

@@ -3,7 +3,7 @@
 ``G`` is even; its derivative ``g`` and second derivative ``g'`` are what a fixed-point iteration needs. A contrast is
 ``Σ_i (E G(y_i) − E G(ν))²`` with ν standard normal: zero for Gaussian components, blind to their order and signs.
 
-Reference: Hyvärinen, "Fast and robust fixed-point algorithms for independent component analysis" (1999).
+Reference: Hyvärinen (1999), "Fast and robust fixed-point algorithms for independent component analysis".
 """
 
 from __future__ import annotations

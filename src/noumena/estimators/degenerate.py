@@ -4,7 +4,7 @@ Stage 1 undoes the mixing up to an affine map; stage 2 finds the affine map unde
 zero. The latents then live on subspaces spanned by axes, one per component of the mixture, and ``mixture_`` describes
 them: ``noumena.degenerate_ladder(model.mixture_)`` reads the theorems off it.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Section 4 and Appendix C.
+Reference: Xu et al. (2026), Section 4 and Appendix C.
 
 Deviations: by default stage 2 is ``SparseComponents``; ``solver="paper"`` is the published constrained problem. By
 default the nonlinear stage 1 is a ``SparseFlow``, which straightens the code by its sparsity, and is used only where

@@ -11,14 +11,15 @@ entry of the training maps: at the noisiest times a small error of ``ε̂`` is a
 penalty** acts on ``z ↦ ĥ = (h_t − σ_t ε̂(h_t, t, z)) / α_t``, what one step of denoising says of the picture, at the
 ``h_t`` and ``t`` of the row itself; its Jacobian has a row for every entry of ``h`` and a column for every scalar.
 
-References: *Diffusion model with cross attention as an inductive bias for disentanglement* (EncDiff); *High-resolution
-image synthesis with latent diffusion models*, whose "linear" schedule is linear in ``√β``; *Denoising diffusion
-implicit models*. Diverse dictionary learning (paper 000), which combines it with dependency sparsity, does not say
-where the penalty attaches. **Deviations**: scalars have mean 0 and variance 1 over a batch (``normalise``), for a
-penalty on derivatives is vacuous where scalars may grow; the error is summed and not averaged, so that the weight of a
-penalty means what it means elsewhere; maps are centred and scaled by channel; the first stage's decoder sees sampled
-maps as they are, for after a replacement by codes no derivative would be left; smaller networks, a shorter fit, and one
-cycle of the learning rate in place of a constant one after 10 000 steps of warm-up.
+References: Yang et al. (2024), *Diffusion model with cross attention as an inductive bias for disentanglement*
+(EncDiff); Rombach et al. (2022), *High-resolution image synthesis with latent diffusion models*, whose "linear"
+schedule is linear in ``√β``; Song et al. (2021), *Denoising diffusion implicit models*. Zheng et al. (2026), who
+combine it with dependency sparsity, do not say where the penalty attaches. **Deviations**: scalars have mean 0 and
+variance 1 over a batch (``normalise``), for a penalty on derivatives is vacuous where scalars may grow; the error is
+summed and not averaged, so that the weight of a penalty means what it means elsewhere; maps are centred and scaled by
+channel; the first stage's decoder sees sampled maps as they are, for after a replacement by codes no derivative would
+be left; smaller networks, a shorter fit, and one cycle of the learning rate in place of a constant one after 10 000
+steps of warm-up.
 """
 
 from __future__ import annotations

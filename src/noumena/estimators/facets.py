@@ -8,8 +8,8 @@ best ``q(c_j|x)``, in closed form.
 half on reaches the decoder at half its size and pays half its KL. The first facet takes what explains most, and which
 way of clustering lands in which facet is no accident any more. As for ``VaDE`` an autoencoder comes first.
 
-Reference: *Multi-facet clustering variational autoencoders*, with progressive training; mixture priors
-(paper 003). Renamed: ``α_j`` are ``gates``.
+Reference: Falck et al. (2021), *Multi-facet clustering variational autoencoders*, with progressive training; Kivva et
+al. (2022). Renamed: ``α_j`` are ``gates``.
 
 **Deviations.** One encoder and one decoder are shared by all facets, where the paper has a ladder of them; nothing but
 the fade-in tells facets apart. ``KL_j`` is exact, where the paper draws a point. Mixtures begin as fits to the codes of

@@ -20,10 +20,10 @@ So pictures in bytes need fewer latents than pixels; the noise is then also what
 25 steps of a byte; no further dequantisation). A picture's sub-networks are MLPs of half its pixels each. The other way
 is a flow of features: ``make_pipeline(PCA(8), Flow())``, or of another estimator's latents.
 
-Reference: *Disentanglement by nonlinear ICA with general incompressible-flow networks (GIN)*; the penalty is that of
-diverse dictionary learning. Deviations: GIN has one normal law per label, and labels are what identifies its latents;
-there are none here, so likelihood alone identifies nothing and the penalty has to choose. A penalty's weight is in
-nats per row: the VAE's loss is its negative log-likelihood times β, so its 0.05 is 0.05 / β nats here.
+Reference: Sorrenson et al. (2020), *Disentanglement by nonlinear ICA with general incompressible-flow networks (GIN)*;
+the penalty is that of Zheng et al. (2026). Deviations: GIN has one normal law per label, and labels are what identifies
+its latents; there are none here, so likelihood alone identifies nothing and the penalty has to choose. A penalty's
+weight is in nats per row: the VAE's loss is its negative log-likelihood times β, so its 0.05 is 0.05 / β nats here.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ so scikit-learn's expectation–maximisation runs with a floor under the varianc
 where the last one ended, and from several starts. Then each component's rank is read off the widest gap in its
 variances; what lies below the gap is the noise, and the mixture handed back has exactly none of it.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Definition 2.2. Renamed: ``λ, μ, Σ`` are ``weights,
-means, covariances``. Deviations: the paper fits no mixture; it reads masks off the latents.
+Reference: Xu et al. (2026), Definition 2.2. Renamed: ``λ, μ, Σ`` are ``weights, means, covariances``. Deviations: the
+paper fits no mixture; it reads masks off the latents.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Rows are whitened in double precision (in single precision the smallest eigenval
 negative and everything becomes NaN), then rotated until their components are as far from Gaussian as can be
 (``rotation``). At most one component may be Gaussian; order and signs are never identified.
 
-Reference: Hyvärinen, "Fast and robust fixed-point algorithms for independent component analysis" (1999); statistical
-and structural near-identifiability (paper 004), Theorem 2, for why one would.
+Reference: Hyvärinen (1999), "Fast and robust fixed-point algorithms for independent component analysis"; Nelson et al.
+(2026), Theorem 2, for why one would.
 """
 
 from __future__ import annotations

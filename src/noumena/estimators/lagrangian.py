@@ -7,8 +7,7 @@ both sides. The package ``cooper`` keeps the multiplier and takes the steps.
 The layers are multiplied out before they meet the rows: function and gradients are those of the layers in turn, but
 a step costs as much as its weights and not as much as its weights times its rows.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), eq. (5), Appendix C and Table 2. Renamed: the level
-``ε`` is ``sparsity``.
+Reference: Xu et al. (2026), eq. (5), Appendix C and Table 2. Renamed: the level ``ε`` is ``sparsity``.
 
 On the bound: at unit variance ``mean |h| ≤ 0.01`` asks for latents that are active once in ten thousand rows. No data
 obey, and the multiplier grows without end. It is the learned gain ``γ`` of the batch norm that can shrink the code

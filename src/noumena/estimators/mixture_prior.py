@@ -1,8 +1,8 @@
 """Gaussian mixtures as priors of latents: their divergences, responsibilities, and one that is learned.
 
-Reference: *Variational deep embedding: an unsupervised and generative approach to clustering* (VaDE), and
-*Multi-facet clustering variational autoencoders* for the best responsibilities. Renamed: ``γ`` are responsibilities or
-shares.
+Reference: Jiang et al. (2017), *Variational deep embedding: an unsupervised and generative approach to clustering*
+(VaDE), and Falck et al. (2021), *Multi-facet clustering variational autoencoders* for the best responsibilities.
+Renamed: ``γ`` are responsibilities or shares.
 
 **Deviations.** *The mixture has mean 0 and variance 1 in every latent.* Its frame is arbitrary (a decoder undoes any
 affine map), and a penalty on derivatives is vacuous where latents may grow. *No cluster is a point*: the variance of a

@@ -5,8 +5,9 @@ Model: cluster ``c ~ π``, ``z | c ~ N(μ_c, diag σ²_c)``, ``x = f(z)`` with n
 that is drawn from the posterior. First an autoencoder is trained by the same loop, then scikit-learn's
 ``GaussianMixture`` is fitted to its codes, and from there the whole objective is minimised.
 
-Reference: *Variational deep embedding: an unsupervised and generative approach to clustering* (VaDE); mixture priors
-(paper 003). Renamed: ``γ`` are ``responsibilities``; ``β/2`` is the noise variance of an observation, as in ``VAE``.
+Reference: Jiang et al. (2017), *Variational deep embedding: an unsupervised and generative approach to clustering*
+(VaDE); Kivva et al. (2022). Renamed: ``γ`` are ``responsibilities``; ``β/2`` is the noise variance of an observation,
+as in ``VAE``.
 
 **Deviations.** The mixture has mean 0 and variance 1 in every latent, and no cluster's variance falls below a floor
 (see ``mixture_prior``); with one cluster the model is therefore the ``VAE``. Pre-training keeps the codes at mean 0

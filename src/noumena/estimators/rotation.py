@@ -6,7 +6,7 @@ the first-order term ``E[g'] W C`` with their covariance ``C ≠ I`` then outwei
 ``diag(E g') W (C − I)`` takes that error out, and about one row per entry of ``W`` suffices. Stages grow by a factor of
 eight; the last one has all rows and alone decides whether the iteration has come to rest.
 
-Reference: Hyvärinen (1999); Ablin, Cardoso and Gramfort, "Faster ICA under orthogonal constraint" (2018), for its
+Reference: Hyvärinen (1999); Ablin, Cardoso and Gramfort (2018), "Faster ICA under orthogonal constraint", for its
 reading as a Newton step. **Deviations**: stages and their correction; polar factors by Newton–Schulz, and by a singular
 value decomposition where that does not settle; steps are halved while the iteration does not come nearer to rest.
 """

@@ -6,8 +6,8 @@ the sparsest basis of the Jacobian is aligned with the slots, and which latent s
 the fit asks for few of those pairs. Asking for slots from the start is harder: a latent in the wrong slot is a local
 minimum that no small step leaves.
 
-Reference: mechanistic independence (paper 002), Type S and the experiments. Deviations: latents keep mean 0 and
-variance 1 (``scale="unit"``), for a penalty on derivatives is vacuous where latents may grow; the paper's own recipe is
+Reference: Matthes et al. (2026), Type S and the experiments. Deviations: latents keep mean 0 and variance 1
+(``scale="unit"``), for a penalty on derivatives is vacuous where latents may grow; the paper's own recipe is
 ``SlotAutoencoder(K, penalty=λ * CompositionalContrast(K), first=None, scale="free")`` with networks of three layers.
 """
 

@@ -13,7 +13,7 @@ sparsity: half of the rows at a value two deviations out look almost Gaussian. T
 inactive in the same latents is zero there, whatever the value. Nearest neighbours mostly are such pairs, so that the
 same search on their differences, without offsets, finds the same basis.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), eqs. (4) and (6). Renamed: ``ẑ = W x + b``.
+Reference: Xu et al. (2026), eqs. (4) and (6). Renamed: ``ẑ = W x + b``.
 Deviations: the paper minimises a reconstruction error under a bound on ``E|ẑ|``, by a Lagrangian.
 """
 

@@ -23,9 +23,9 @@ component the latents must stay Gaussian, which is why ``ẑ`` comes out affine 
 *Whether the bends pay* is asked of held-out rows: the same fit without bends has ``affine_objective_``, and where the
 bent one is not lower by a tenth of a nat per row the affine code is used (``bent_``). Truth is never asked.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Theorems 3.5 to 3.9. Deviations: the estimator is ours
-throughout. The paper's stage 1 is an autoencoder that knows nothing of sparsity, followed by an affine stage 2; here
-sparsity itself straightens the code. Layers need not be orthogonal, kinks have offsets and slopes of their own.
+Reference: Xu et al. (2026), Theorems 3.5 to 3.9. Deviations: the estimator is ours throughout. The paper's stage 1 is
+an autoencoder that knows nothing of sparsity, followed by an affine stage 2; here sparsity itself straightens the code.
+Layers need not be orthogonal, kinks have offsets and slopes of their own.
 """
 
 from __future__ import annotations

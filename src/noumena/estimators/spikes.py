@@ -4,7 +4,7 @@ Every column is fitted by ``π N(c, s²) + (1 − π) N(m, σ²)`` with ``s < σ
 once. The gain in log-likelihood over one Gaussian, per row, says how much sparser than Gaussian the column is; for a
 column with an exact atom it grows without bound as the smallest allowed width of the spike falls.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Definition 2.2, read on one latent.
+Reference: Xu et al. (2026), Definition 2.2, read on one latent.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Stage 1 takes observations to a code that should be an affine image of the latents; stage 2 unmixes the code. In nearly
 affine worlds the observations are such a code already, so the identity is a stage 1 like any other, to be beaten.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), eqs. (2) to (4), Appendix C and Table 2. The criterion
-``code_density`` is the smooth concave sparsity that ``SparseComponents`` minimises, with its barrier, read off a code.
+Reference: Xu et al. (2026), eqs. (2) to (4), Appendix C and Table 2. The criterion ``code_density`` is the smooth
+concave sparsity that ``SparseComponents`` minimises, with its barrier, read off a code.
 
 Deviations of ``published_stage1``: rows are those given and not fresh ones; the learning rate runs through one cycle
 below the published value; and the term ``½ E‖ẑ‖²`` is left out, for on a code that is standardised over the batch it is

@@ -5,7 +5,7 @@ map over blocks and a merge; only small sums leave a block. Steps on few rows ar
 drawn once in equal proportion from all over the data: as many as the stages of ICA ask for and a memory limit allows,
 or all rows where they fit, which then are read twice altogether.
 
-Reference: Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
+Reference: Chan, Golub and LeVeque (1979), "Updating formulae and a pairwise algorithm for computing sample variances".
 **Deviations**: a request for more rows than the table holds is answered with all rows. White rows are float32 whatever
 the precision of the rotations; they are made in float64 where the whitening is so uneven that float32 would show.
 """

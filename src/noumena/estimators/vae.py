@@ -2,10 +2,11 @@
 
 Objective (minimised): ``‖x − f(z)‖² + β·KL + penalty(f, z)``, ``z`` drawn from the posterior, the squared error summed
 over standardised observations; for images, ``likelihood="bernoulli"`` puts the cross-entropy in its place and the
-penalty on the pixels, after the sigmoid. Reference: diverse dictionary learning, Section 4, with ``α`` inside the
-penalty; *Auto-encoding variational Bayes* and *beta-VAE* for Bernoulli pixels, where ``β = 1`` is the evidence bound.
-Deviations: ``β = 0.01`` (the paper has 0.05), against the *summed* error, i.e. a decoder noise variance of β/2 per
-observation: a heavier KL term buys independence with dependencies, and seeds then disagree on which.
+penalty on the pixels, after the sigmoid. Reference: Zheng et al. (2026), Section 4, with ``α`` inside the penalty;
+Kingma and Welling (2014), *Auto-encoding variational Bayes*, and Higgins et al. (2017), *beta-VAE*, for Bernoulli
+pixels, where ``β = 1`` is the evidence bound. Deviations: ``β = 0.01`` (the paper has 0.05), against the *summed*
+error, i.e. a decoder noise variance of β/2 per observation: a heavier KL term buys independence with dependencies, and
+seeds then disagree on which.
 """
 
 from __future__ import annotations

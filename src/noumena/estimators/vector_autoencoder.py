@@ -3,8 +3,9 @@
 Objective (minimised): ``mean|x − x̂| + mean‖sg(h) − q‖² + ¼ mean‖h − sg(q)‖²``, with ``h`` the encoder's maps, ``q`` the
 nearest codes, ``sg`` what gradients do not pass, and means over pixels or entries of the maps.
 
-References: *Neural discrete representation learning* (VQ-VAE); *High-resolution image synthesis with latent diffusion
-models*. **Deviations** from the latter: no perceptual loss and no discriminator, for images here are small and clean.
+References: van den Oord et al. (2017), *Neural discrete representation learning* (VQ-VAE); Rombach et al. (2022),
+*High-resolution image synthesis with latent diffusion models*. **Deviations** from the latter: no perceptual loss and
+no discriminator, for images here are small and clean.
 """
 
 from __future__ import annotations

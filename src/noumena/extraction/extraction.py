@@ -1,8 +1,8 @@
 """Extraction: the rows of the data through a module, batch by batch, and what a layer makes of them.
 
 Any torch module goes through the same door, models of ``transformers``, ``timm`` and ``torchvision`` among them. The
-layer is read by a forward hook. Reference: statistical and structural near-identifiability (paper 004), A.7.2, where
-representations are penultimate hidden states, patch embeddings in the mean, and penultimate layers.
+layer is read by a forward hook. Reference: Nelson et al. (2026), A.7.2, where representations are penultimate hidden
+states, patch embeddings in the mean, and penultimate layers.
 **Deviations**: the mean over the tokens of an image counts a class token too; drop it with a function of ``(h, mask)``.
 """
 

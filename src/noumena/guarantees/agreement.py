@@ -5,15 +5,14 @@ rigid with one scale (Procrustes), affine (least squares), or that of ICA: both 
 themselves, their components matched by a signed permutation and led back to the first run's representations. Every
 such map is affine and is fitted from means and second moments alone.
 
-Reference: statistical and structural near-identifiability (paper 004), Section 4.2 and A.7.2. Deviations: fitted on
-one half of the rows and measured on the other (the paper's errors are in-sample); every map is between centred
-representations; shuffled rows say what chance is. Runs of different widths are compared in the wider space, the
-narrower one padded with zeros (signed permutation, rigid); ICA matches as many components as the run with fewer has.
-A mean over rows and columns says nothing of a small direction, nor of most rows where a few are huge. So runs agree
-where every direction of either is explained by the other, on all rows and with far rows pulled in (``weights``), and
-their components where each has its like.
-Runs are fitted on the same rows and share their accidents: ICA can make even Gaussian runs agree, which is why
-non-Gaussian components are a premise and not a matter of agreement.
+Reference: Nelson et al. (2026), Section 4.2 and A.7.2. Deviations: fitted on one half of the rows and measured on the
+other (the paper's errors are in-sample); every map is between centred representations; shuffled rows say what chance
+is. Runs of different widths are compared in the wider space, the narrower one padded with zeros (signed permutation,
+rigid); ICA matches as many components as the run with fewer has. A mean over rows and columns says nothing of a small
+direction, nor of most rows where a few are huge. So runs agree where every direction of either is explained by the
+other, on all rows and with far rows pulled in (``weights``), and their components where each has its like. Runs are
+fitted on the same rows and share their accidents: ICA can make even Gaussian runs agree, which is why non-Gaussian
+components are a premise and not a matter of agreement.
 """
 
 from __future__ import annotations
@@ -312,7 +311,7 @@ class Agreement:
     errors: dict[str, float]
     """By group: ``signed permutation``, ``rigid+scale``, ``affine``, ``ICA``."""
     largest: dict[str, float]
-    """The same for the worst row: near-identifiability (Definition 1) is about that one."""
+    """The same for the worst row: near-identifiability (Nelson et al. 2026, Definition 1) is about that one."""
     chance: dict[str, float]
     """``errors`` when the rows of one run are shuffled."""
     unexplained: dict[str, tuple[float, ...]]

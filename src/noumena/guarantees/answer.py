@@ -25,9 +25,9 @@ class Answer:
     reason: str
     competitor: Competitor | None
     under_assumption_1: LatentSet
-    """The smallest set around these latents that is block-identified under the paper's Assumption 1."""
+    """The smallest set around these latents that is block-identified under Assumption 1 of Zheng et al. (2026)."""
     paper: str
-    """What the paper's own conditions claim, and how that differs."""
+    """What the conditions of Zheng et al. (2026) claim, and how that differs."""
 
     def __str__(self) -> str:
         return f"{{{', '.join(self.latents.names)}}} {self.answer}: {self.reason}. {self.paper}"
@@ -68,11 +68,11 @@ def answer(certificate: Certificate, latents: LatentSet) -> Answer:
 
 def _paper(latents: LatentSet, closed: LatentSet) -> str:
     if not latents:
-        return "The paper says nothing about no latents."
+        return "Zheng et al. 2026 say nothing about no latents."
     if closed == latents:
-        return "Paper's condition: block-identified; under its Assumption 1 this follows."
+        return "By Zheng et al. 2026: block-identified; under their Assumption 1 this follows."
     extra = ", ".join((closed - latents).names)
     return (
-        "Paper's condition: block-identified as a set of observations' latents; even under its Assumption 1 that does "
-        f"not follow, {extra} may be mixed in."
+        "By Zheng et al. 2026: block-identified as a set of observations' latents; even under their Assumption 1 that "
+        f"does not follow, {extra} may be mixed in."
     )

@@ -67,7 +67,7 @@ class Certificate:
     rests_on: tuple[str, ...]
     rivals: Rivals
     theorems: tuple[Theorem, ...] = ()
-    """The same subject read by the paper's theorems, each with its own hypotheses."""
+    """The same subject read by the theorems of Zheng et al. (2026), each with its own hypotheses."""
     model: Model | None = None
     """The decoder and latent points that witnesses are built from."""
     not_searched: tuple[str, ...] = ()
@@ -261,7 +261,7 @@ class Certificate:
         shown = range(S.n_latents) if S.n_latents <= SHOWN else worst[:SHOWN]
         for t in shown:
             verdict, closure = self._overall(t), S.closure(t)
-            lines.append(f"  {S.latent[t]}: {verdict}; the paper's closure {{{listed(closure.names)}}}")
+            lines.append(f"  {S.latent[t]}: {verdict}; closure {{{listed(closure.names)}}} (Zheng et al. 2026)")
         if S.n_latents > SHOWN:
             lines.append(f"  {S.n_latents - len(worst)} of {S.n_latents} latents are identified")
         lines += ["", "Hypotheses"]
@@ -270,7 +270,7 @@ class Certificate:
         if self.not_searched:
             lines += ["", "Not searched", *(f"  {sentence}" for sentence in self.not_searched)]
         if self.theorems:
-            lines += ["", "Theorems", *(f"  {t.sentence}" for t in self.theorems)]
+            lines += ["", "Theorems", *(f"  {t.source}: {t.sentence}" for t in self.theorems)]
         if self.flips:
             lines += ["", "Entries near the threshold", *(f"  {flip}" for flip in self.flips)]
         return "\n".join(lines)

@@ -3,13 +3,12 @@
 Whitening and ICA are fitted on one half of the rows and measured on the other, so that a number is never as good as
 it is because ICA looked for it. Components are compared up to order and sign.
 
-Reference: statistical and structural near-identifiability (paper 004), Lemmata A.5 to A.8 and Theorems 2 and 3.
-Renamed: λ ``smallest eigenvalue``, M ``radius``. Deviations: the paper asks that the Hessian of the contrast be bounded
-below at its optima and that these differ by order and sign only; here its curvature is measured in every plane of two
-components, and other starts must end in the same components. For independent components and the contrast log cosh the
-curvature is ``|a_i| + |a_j|`` with ``a = E[s·tanh s] − E[1 − tanh² s]``, zero for a Gaussian: what tells it from
-other components. scikit-learn's FastICA (symmetric, log cosh) does the work, on data whitened here in double
-precision.
+Reference: Nelson et al. (2026), Lemmata A.5 to A.8 and Theorems 2 and 3. Renamed: λ ``smallest eigenvalue``, M
+``radius``. Deviations: the paper asks that the Hessian of the contrast be bounded below at its optima and that these
+differ by order and sign only; here its curvature is measured in every plane of two components, and other starts must
+end in the same components. For independent components and the contrast log cosh the curvature is ``|a_i| + |a_j|`` with
+``a = E[s·tanh s] − E[1 − tanh² s]``, zero for a Gaussian: what tells it from other components. scikit-learn's FastICA
+(symmetric, log cosh) does the work, on data whitened here in double precision.
 """
 
 from __future__ import annotations

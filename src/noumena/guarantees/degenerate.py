@@ -1,7 +1,7 @@
 """Potentially degenerate Gaussian mixtures through piecewise affine mixing: the ladder of theorems.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Assumptions 3.4, 3.6, 3.8, Theorems 3.5, 3.7, 3.9 and
-Appendix E. Renamed: ``B_j`` are the active latents of component ``j``; ``J_i = {j : i ∈ B_j}``.
+Reference: Xu et al. (2026), Assumptions 3.4, 3.6, 3.8, Theorems 3.5, 3.7, 3.9 and Appendix E. Renamed: ``B_j`` are the
+active latents of component ``j``; ``J_i = {j : i ∈ B_j}``.
 
 *3.4.* On the intersection of some supports, which is affine, squared Mahalanobis distances are quadratic polynomials,
 and finitely many proper zero sets do not cover it: a point with pairwise different distances exists iff no two of the
@@ -58,7 +58,7 @@ MOST_GROUPS = 2000
 """Groups of components with a common point before giving up."""
 MOST_PAIRS = 2000
 MOST_TRIPLES = 500
-SOURCE = "potentially degenerate Gaussian mixtures (paper 001)"
+SOURCE = "Xu et al. 2026, Theorem"
 
 
 def degenerate_ladder(
@@ -96,7 +96,7 @@ def degenerate_ladder(
     n = law.mixture.n_latents
 
     def theorem(name: str, hypotheses: tuple[Hypothesis, ...], conclusion: tuple[Ambiguity, ...]) -> Theorem:
-        return Theorem(name, SOURCE, hypotheses, conclusion, _RESTS_ON)
+        return Theorem(name, f"{SOURCE} {name.split()[1]}", hypotheses, conclusion, _RESTS_ON)
 
     theorems = (
         theorem("Theorem 3.5", within, (Ambiguity("affine within components"),) * n),

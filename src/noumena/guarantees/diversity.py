@@ -1,6 +1,6 @@
 """Diversity: what the set algebra of observations says about latents, as the paper reads it and as it can be proved.
 
-Reference: diverse dictionary learning (paper 000), Definition 5, Proposition 1, Assumptions 1–2, Theorems 1–3.
+Reference: Zheng et al. (2026), Definition 5, Proposition 1, Assumptions 1–2, Theorems 1–3.
 
 Its Assumption 1 is a condition on the *pair* of models: it excludes shears, substitutions and every other competitor by
 assumption. Under it the support of the other model is this one up to order, and ``z_t`` is a function of the latents of
@@ -28,7 +28,7 @@ SPAN_MARGIN = 1e-3
 """Gradients of a row span its support when the smallest singular value is this share of the largest."""
 TOGETHER = 1024
 """Rows whose gradients are decomposed at once."""
-PAPER = "diverse dictionary learning"
+PAPER = "Zheng et al. 2026"
 NONLINEAR = "sufficient nonlinearity"
 PAIR = "the other model's rows see what this one's gradients reach (Assumption 1)"
 

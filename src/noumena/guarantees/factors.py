@@ -11,8 +11,8 @@ within a block) splits as ``U ⊕ V`` with ``F_m(U, V) = 0`` iff an idempotent `
 ``F_m X`` symmetric. Such ``X`` form a linear space; the eigenspaces of a generic member are the split. Derivatives are
 exact (nested forward mode); mixed differences need none and see the kinks that derivatives miss.
 
-Reference: mechanistic independence (paper 002), graph-theoretic characterisation. Deviations: the matroid view and the
-algorithm for forms are ours. Several points are read together by stacking their rows: factors common to all points.
+Reference: Matthes et al. (2026), graph-theoretic characterisation. Deviations: the matroid view and the algorithm for
+forms are ours. Several points are read together by stacking their rows: factors common to all points.
 """
 
 from __future__ import annotations

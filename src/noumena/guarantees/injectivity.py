@@ -11,7 +11,7 @@ A block whose ``W`` has a rank below the number of latents loses a dimension eve
 block between injective ones, fed by the whole space, is observably injective (F3) as soon as ``W`` has full column
 rank: some cell keeps every dimension, and what the others collapse has fewer.
 
-Reference: mixture priors (paper 003), Definition 3.2 and (F1).
+Reference: Kivva et al. (2022), Definition 3.2 and (F1).
 Deviations: ranks are those of columns of equal length, so that the latents' units do not decide; a cell that collapses
 but is thinner than ``TOLERANCE``, for how far away it lies, is answered ``unknown``, and so is a network that narrows,
 or has several ReLU blocks, which may be injective without any of this showing it.

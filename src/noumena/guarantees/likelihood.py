@@ -8,8 +8,8 @@ By Gibbs' inequality the expected negative log-likelihood under the truth is sma
 Kullback–Leibler divergence. What identifiability adds is that it is smallest *only* there: along every parameter the
 excess must be positive away from the truth, and ``unique_minimiser`` reports by how much.
 
-Reference: mixture priors (paper 003), section 4, "Maximum likelihood", and Figure 1. Renamed: ``λ_j, μ_j, σ_j`` are
-``weights, means, spreads``; the network's ``β`` are ``w, b, A, c``.
+Reference: Kivva et al. (2022), section 4, "Maximum likelihood", and Figure 1. Renamed: ``λ_j, μ_j, σ_j`` are ``weights,
+means, spreads``; the network's ``β`` are ``w, b, A, c``.
 Deviations: the observations carry noise, without which a flat piece of the network has no density; expectations are
 integrals over ``x``, not sample means; the kinks of the random networks are drawn among the latents, and no component
 lies almost wholly where the network is flat: what no observation shows is identified only beyond any precision.

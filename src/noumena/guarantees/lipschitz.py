@@ -3,7 +3,7 @@
 A decoder is locally ``(1+L)``-bi-Lipschitz when ``‖z−z'‖/(1+L) ≤ ‖f(z)−f(z')‖ ≤ (1+L)‖z−z'‖`` for near points; at a
 point this is read off the singular values of its Jacobian, exactly.
 
-Reference: statistical and structural near-identifiability (paper 004), Definition A.5, Theorem 1 and A.7.1.
+Reference: Nelson et al. (2026), Definition A.5, Theorem 1 and A.7.1.
 Deviations: the paper estimates ``L`` from ten random directions, a lower bound (``probes``); here it is exact at each
 point. The largest ``L`` over sampled points is still a lower bound of the largest over the support. ``L`` depends on
 the unit of the latents: ``z ↦ cz`` divides every singular value by ``c``. The scale with the smallest ``L`` is given in

@@ -5,7 +5,7 @@ different observations; *Type M*, no column's support contains one of another bl
 aligned with the blocks (``sparsity_gap``); *Type H_n*, all cross-block derivatives of order ``n`` vanish. Each with its
 own irreducibility pins blocks down locally; Thm 1 lifts that to everywhere.
 
-Reference: mechanistic independence (paper 002), Thm 1–5. Deviations, each because the statement needs it:
+Reference: Matthes et al. (2026), Thm 1–5. Deviations, each because the statement needs it:
 *Type D on a box.* If ``∂₁f·∂₂f = 0`` everywhere and ``f`` is continuously differentiable, ``f`` ignores one of the two:
 where ``∂₁f ≠ 0`` it stays so along the other axis, and two such lines would cross. So on a box or on ``ℝⁿ`` supports
 are compared over all points together. *Irreducible somewhere is enough (D, S).* Blocks ``V`` of the other model are
@@ -65,7 +65,7 @@ ONE_POINT = "never conclude identification from Type M and small L0 at one point
 
 @dataclass(frozen=True)
 class Mechanisms(Reading):
-    """The theorems of mechanistic independence read on one subject, with what was found on the way."""
+    """The theorems of Matthes et al. (2026) read on one subject, with what was found on the way."""
 
     blocks: dict[str, Blocks]
     """The blocks each theorem was read with, by its name."""
@@ -229,7 +229,7 @@ def _theorem(
         shared.append(Hypothesis(GENERIC, "unknown", "a bare structure has no numbers; no accidents are assumed"))
     scalar = all(len(block) == 1 for block in blocks)
     ambiguity = Ambiguity("element-wise") if scalar else Ambiguity("block-wise", blocks)
-    source, conclusion = f"mechanistic independence, {title[1]}", (ambiguity,) * seen.J.shape[2]
+    source, conclusion = f"Matthes et al. 2026, {title[1]}", (ambiguity,) * seen.J.shape[2]
     return Theorem(title[0], source, (*own, *shared), conclusion, (EQUIVALENT, *rests))
 
 
@@ -248,7 +248,7 @@ def _injective(seen: _Seen) -> Hypothesis:
 def _type_d(seen: _Seen, blocks: Blocks, said: str) -> Theorem:
     rests = ("the other model's blocks are as many and move different observations too",)
     own = (_disjoint(seen, blocks), _irreducible(seen, blocks))
-    return _theorem(seen, blocks, said, ("Type D", "Thm 2"), own, rests)
+    return _theorem(seen, blocks, said, ("Type D", "Theorem 2"), own, rests)
 
 
 def _disjoint(seen: _Seen, blocks: Blocks) -> Hypothesis:
@@ -291,7 +291,7 @@ def _type_m(seen: _Seen, blocks: Blocks, said: str) -> Theorem:
     orders = (_incomparable(seen, blocks, seen.supports), _incomparable(seen, blocks, seen.together[None]))
     own = (*orders, _joined(seen, blocks), _spanning(seen), pair)
     rests = ("the other model has no more dependencies", ONE_POINT)
-    return _theorem(seen, blocks, said, ("Type M", "Thm 3"), own, rests)
+    return _theorem(seen, blocks, said, ("Type M", "Theorem 3"), own, rests)
 
 
 def _incomparable(seen: _Seen, blocks: Blocks, supports: np.ndarray) -> Hypothesis:
@@ -332,7 +332,7 @@ def _type_s(seen: _Seen, blocks: Blocks, said: str, gaps: list[SparsityGap]) -> 
     known = seen.kind == "structure"
     own = (sparsest(gaps, known=known), irreducible(gaps, blocks, known=known))
     rests = ("the other model is at every point as sparse as the sparsest aligned basis, with as many blocks",)
-    return _theorem(seen, blocks, said, ("Type S", "Thm 4"), own, rests)
+    return _theorem(seen, blocks, said, ("Type S", "Theorem 4"), own, rests)
 
 
 def _type_h(seen: _Seen, f: Map, z: Tensor, blocks: Blocks, said: str, order: int) -> Theorem:
@@ -351,7 +351,7 @@ def _type_h(seen: _Seen, f: Map, z: Tensor, blocks: Blocks, said: str, order: in
         _curved(seen, blocks, D[-1]),
     )
     rests = (f"the other model's cross-block derivatives of order {order} vanish too, with as many blocks",)
-    return _theorem(seen, blocks, said, (f"Type H_{order}", "Thm 5"), own, rests)
+    return _theorem(seen, blocks, said, (f"Type H_{order}", "Theorem 5"), own, rests)
 
 
 def _vanishing(seen: _Seen, f: Map, z: Tensor, blocks: Blocks, D: np.ndarray) -> Hypothesis:

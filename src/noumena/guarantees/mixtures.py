@@ -5,7 +5,7 @@
 maximal hidden variables ``U = (U_1 … U_k)`` so are ``k``, their sizes and ``P(U)``; an injective continuous ``f`` is
 pinned down as well, and with it the latents of every single observation.
 
-Reference: mixture priors (paper 003), Theorem 3.10 and Table 1. Renamed: ``J`` states are components, numbered from 0;
+Reference: Kivva et al. (2022), Theorem 3.10 and Table 1. Renamed: ``J`` states are components, numbered from 0;
 ``ne(U_j)`` are ``neighbourhoods``.
 Deviations: P1 asks for non-degenerate components. The paper allows degenerate ones, for which the claim is false:
 three lines through a point of the plane have a homeomorphism, affine on each line, that is not affine. Those mixtures
@@ -43,7 +43,7 @@ INDEPENDENT = "P2 the latents are independent in every component"
 DISTINCT_RATIOS = "P2 two components have distinct variance ratios"
 MAXIMAL = "P3 the hidden variables are maximal"
 
-SOURCE = "mixture priors (paper 003)"
+SOURCE = "Kivva et al. 2022, Theorem 3.10"
 
 
 def precision(exact: bool, tolerance: float | None) -> float:

@@ -1,4 +1,4 @@
-"""A reading of nearness: Theorems 1 to 3 of near-identifiability (paper 004) on one subject, and how near it comes.
+"""A reading of nearness: Theorems 1 to 3 of Nelson et al. (2026) on one subject, and how near it comes.
 
 Beside what every fitted reading says, it knows the error that Theorem 1 is proportional to, its bound where the user
 gives the constant, what whitening makes of it, and the errors measured between runs.

@@ -3,10 +3,10 @@
 *Statistical* nearness compares optima with each other, *structural* nearness with the true latents. The second implies
 the first, never the other way round: consistency across runs is not correctness, and a reading says which it measured.
 
-Reference: statistical and structural near-identifiability (paper 004). Theorem 1: identified outputs, a decoder that is
-injective and locally (1+L)-bi-Lipschitz, and convex latents give a rigid map within ``ε = c_D·Δ·√((1+L)² − 1)``.
-Theorem 2: whitening and ICA turn it into a signed permutation, ``ε' = Kε + K'ε²``. Theorem 3: with such a data
-generation, independent non-Gaussian white factors and perfect reconstruction, both hold against the true latents.
+Reference: Nelson et al. (2026). Theorem 1: identified outputs, a decoder that is injective and locally
+(1+L)-bi-Lipschitz, and convex latents give a rigid map within ``ε = c_D·Δ·√((1+L)² − 1)``. Theorem 2: whitening and ICA
+turn it into a signed permutation, ``ε' = Kε + K'ε²``. Theorem 3: with such a data generation, independent non-Gaussian
+white factors and perfect reconstruction, both hold against the true latents.
 
 Deviations: Theorem 1 approximates a near-isometry whose distances are off by ``((1+L)² − 1)·Δ``, which its lemma allows
 up to Δ: a premise of its own here, read at the best scale of the latents (``lipschitz``). Known ``c_D`` grow
@@ -42,7 +42,7 @@ from noumena.guarantees.near_reading import Nearness
 from noumena.guarantees.theorem import Hypothesis, Theorem
 from noumena.worlds import World
 
-SOURCE = "near-identifiability (paper 004), Theorem"
+SOURCE = "Nelson et al. 2026, Theorem"
 RIGID, AFTER_ICA, STRUCTURAL = "rigid nearness", "nearness after ICA", "structural nearness"
 OUTPUTS = "the outputs are identified"
 WHITE = "the factors are white"

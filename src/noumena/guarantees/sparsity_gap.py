@@ -28,7 +28,7 @@ no cancellation, supports inside ``supp(Jv)``. ``J`` has full column rank throug
    sets of members of ``B`` joined by such directions: ``atoms``.
 
 Beyond ``MOST_DIRECTIONS`` elementary directions a fixed sample of them gives an explicit misaligned basis (``upper``);
-``lower`` is proved in ``_lower``. Reference: mechanistic independence (paper 002), Type S and Thm 4.
+``lower`` is proved in ``_lower``. Reference: Matthes et al. (2026), Type S and Thm 4.
 Deviations: blocks are blocks of columns; exchange, elementary directions and bounds are ours.
 """
 

@@ -3,8 +3,8 @@
 In single precision the smallest eigenvalue of an ill-conditioned covariance turns negative and everything becomes NaN.
 Directions without variance are left out.
 
-Reference: statistical and structural near-identifiability (paper 004), Lemmata A.5 to A.8. Renamed: λ ``eigenvalue``,
-M ``radius``. scikit-learn's FastICA (symmetric, contrast log cosh) finds the rotation.
+Reference: Nelson et al. (2026), Lemmata A.5 to A.8. Renamed: λ ``eigenvalue``, M ``radius``. scikit-learn's FastICA
+(symmetric, contrast log cosh) finds the rotation.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ latent should then be explained by one block and by no other. With ``learned_blo
 block is predicted from every learned block, blocks are matched one to one, and each true block should be explained by
 its partner and by no other.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), section E.5; "Self-Supervised Learning with Data
-Augmentations Provably Isolates Content from Style" for a target block from a learned block.
+Reference: Xu et al. (2026), section E.5; von Kügelgen et al. (2021), "Self-Supervised Learning with Data Augmentations
+Provably Isolates Content from Style" for a target block from a learned block.
 Deviations: judged on held-out rows; the best other block is reported beside.
 """
 

@@ -5,7 +5,7 @@ learned ones, on one half of the rows; the score is the mean correlation of thes
 compares single latents and is called strong beside it. Weak ≥ strong is not a theorem: the pairs are uncorrelated with
 one another and fitted on other rows, strong matches neither have to be nor are.
 
-Reference: mixture priors (paper 003), section 4, and the metric's source there, "weak" identifiability.
+Reference: Kivva et al. (2022), section 4, and the metric's source there, "weak" identifiability.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ computed here: a constant latent correlates with nothing, and copies or other li
 carried a trace of noise of their own. With ``active`` given, each correlation comes from the rows in which both latents
 are active, so that frozen values do not blur the graph of the moving ones.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), section D.9; the distance is that of the R package
-pcalg, which is used there. Its chance is the mean distance of the learned graph with its nodes in random order: as many
-edges as before, anywhere.
+Reference: Xu et al. (2026), section D.9; the distance is that of the R package pcalg (Kalisch et al. 2012), which is
+used there. Its chance is the mean distance of the learned graph with its nodes in random order: as many edges as
+before, anywhere.
 """
 
 from __future__ import annotations

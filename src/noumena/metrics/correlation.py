@@ -9,9 +9,9 @@ the default; learned latents that know nothing then score far above 0 where rows
 rows and 20 latents), so the level of chance stands beside. ``held_out=True`` chooses matching and signs on one half of
 the rows and averages the signed correlations of the other half: its chance is 0, its range [−1, 1].
 
-Reference: "Unsupervised feature extraction by time-contrastive learning and nonlinear ICA". Deviations from public
-code: ranks share ties as they must (the ``argsort`` of an ``argsort`` does not), true and learned latents may differ
-in number, and chance is reported.
+Reference: Hyvärinen and Morioka (2016), "Unsupervised feature extraction by time-contrastive learning and nonlinear
+ICA". Deviations from public code: ranks share ties as they must (the ``argsort`` of an ``argsort`` does not), true and
+learned latents may differ in number, and chance is reported.
 """
 
 from __future__ import annotations

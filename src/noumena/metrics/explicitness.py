@@ -5,7 +5,7 @@ squared information with its best one. Explicitness: for every value of a factor
 all latents ranks the rows of that value above the others, by the area under its curve, 0 for a coin and 1 for no
 mistake; the mean over the values of a factor, then over the factors.
 
-Reference: Ridgeway & Mozer (2018), "Learning deep disentangled embeddings with the F-statistic loss".
+Reference: Ridgeway and Mozer (2018), "Learning deep disentangled embeddings with the F-statistic loss".
 
 **Deviations**. Information is estimated by nearest neighbours; ``estimator="bins"`` is the public form, 20 bins of
 equal width. Constant latents are left out of the mean, where the public code counts them 0; a latent that varies and

@@ -1,6 +1,6 @@
 """Fixed factors: batches of rows in which one factor has one value, drawn from any labelled sample by grouping rows.
 
-Reference: Kim and Mnih, *Disentangling by Factorising* (2018), and its public code, which makes observations on demand
+Reference: Kim and Mnih (2018), *Disentangling by factorising*, and its public code, which makes observations on demand
 from a complete grid: a factor is picked uniformly, its value is that of a random draw of all factors, and the other
 factors are drawn at random. Here a factor is picked uniformly, its value is that of a random row, and the batch is
 drawn with replacement from the rows with that value. On a complete grid the two are the same.

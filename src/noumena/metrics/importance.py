@@ -1,7 +1,7 @@
 """Importance: how unevenly a predictor uses its features, and how much of what it predicts the most used ones carry.
 
-Reference: near-identifiability (paper 004), section 4.4; Hoyer (2004). ``w`` are split fractions. **Deviations**: none.
-Neither number compares with a truth, so that they have no chance and no ceiling.
+Reference: Nelson et al. (2026), section 4.4; Hoyer (2004). ``w`` are split fractions. **Deviations**: none. Neither
+number compares with a truth, so that they have no chance and no ceiling.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ source with every latent, by nearest neighbours (``neighbours.information_matrix
 
 Reference: Hsu et al. (2023), "Disentanglement via latent quantization". Its public code has two settings, here by name:
 ``standalone``, the file offered to other projects (10 neighbours, a latent is active above 1/20 of the largest range),
-and ``training``, what its training scripts log (3 neighbours, above 1/8). The later code of "Tripod: three
-complementary inductive biases for disentangled representation learning" has 10 neighbours and prunes by interquartile
-range, above 1/10 of the largest; that one is not offered.
+and ``training``, what its training scripts log (3 neighbours, above 1/8). The later code of Hsu et al. (2024), "Tripod:
+three complementary inductive biases for disentangled representation learning" has 10 neighbours and prunes by
+interquartile range, above 1/10 of the largest; that one is not offered.
 
 **Deviations**. InfoE is judged on held-out rows, classes are weighted as they occur, the null is their marginal
 entropy, and below 0 counts 0; pruned latents take part in it, as published. The public code judges in-sample and stops

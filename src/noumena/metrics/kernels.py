@@ -8,7 +8,7 @@ sum runs over m landmarks, rows drawn at random, and ``(K_mn K_nm + α K_mm) w =
 rows, m² numbers in memory. ``K_mm`` is close to singular; 1e-6 is added to its diagonal, far below what α lets
 through (an eigenvalue μ of ``K_mm`` stands for one of about μ·n/m of ``K``, and those far below α = 1 are lost anyway).
 
-Reference: "Using the Nyström Method to Speed Up Kernel Machines".
+Reference: Williams and Seeger (2001), "Using the Nyström Method to Speed Up Kernel Machines".
 Deviations from scikit-learn's ``KernelRidge``: one kernel matrix in memory, standardised inside, landmarks.
 """
 

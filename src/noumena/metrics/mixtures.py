@@ -9,8 +9,8 @@ The distance is zero iff the mixtures are affinely equivalent. It is not symmetr
 ``p``. Maps that spread ``q`` thinner and thinner leave ``‖p‖``, so that ``normalised``, the distance over ``‖p‖``, lies
 in [0, 1]; it depends on the units of neither mixture.
 
-Reference: mixture priors (paper 003), section 4. Renamed: ``p_1, p_2`` are ``p, q``. There are no rows to shuffle, and
-no chance; the ceiling is 0.
+Reference: Kivva et al. (2022), section 4. Renamed: ``p_1, p_2`` are ``p, q``. There are no rows to shuffle, and no
+chance; the ceiling is 0.
 """
 
 from __future__ import annotations

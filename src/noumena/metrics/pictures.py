@@ -12,7 +12,7 @@ Why divide. The readout smooths, dependent objects tell of one another, and matc
 objects one looks like the guess. All of this befalls the truth, and the learned slots, alike. What is left of it in
 slots that know nothing is ``chance``.
 
-Reference: "Provably Learning Object-Centric Representations", public code. Deviations:
+Reference: Brady et al. (2023), "Provably Learning Object-Centric Representations", public code. Deviations:
 
 - Readouts are kernel ridges, as in the SIS of arrays, not networks of five layers trained by matched gradient steps:
   no step sizes, no early stopping, the same result for the same seed. Alternation starts from the readout of uniform

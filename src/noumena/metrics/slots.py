@@ -8,10 +8,10 @@ The regression smooths, so the truth itself scores a little below 1 (.98 to .99 
 less where true slots are dependent: ``ceiling=True`` reports it beside. Chance takes shuffled rows of the truth as
 further targets of the same regressions, one factorisation of the kernel per learned slot for all.
 
-Reference: mechanistic independence (paper 002), experiments; "Provably Learning Object-Centric Representations".
+Reference: Matthes et al. (2026), experiments; Brady et al. (2023), "Provably Learning Object-Centric Representations".
 Deviations: standardised by the rows of the fit and judged on others, drawn at random; a learned slot loses by what it
-knows of another true slot (public code has it the other way round: a true slot loses by what another learned slot
-knows of it); slots may differ in number and size, and a true slot without a partner scores 0.
+knows of another true slot (public code has it the other way round: a true slot loses by what another learned slot knows
+of it); slots may differ in number and size, and a true slot without a partner scores 0.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """FactorVAE score: fix one factor, see which latent varies least, and ask whether that latent tells the factor.
 
-Reference: Kim and Mnih, *Disentangling by Factorising* (2018), and its public code. A vote fixes one factor in a batch
+Reference: Kim and Mnih (2018), *Disentangling by factorising*, and its public code. A vote fixes one factor in a batch
 of 64 rows; the latent with the smallest variance there, relative to its variance in all rows, gets the vote. Training
 votes give each latent the factor that it was voted for most often; the score is the accuracy of these names on test
 votes. Latents of standard deviation below .05 are pruned, as latents of variational autoencoders without information

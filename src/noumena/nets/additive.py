@@ -1,7 +1,7 @@
 """Additive decoders: each slot of latents has its own perceptron, and their outputs are summed.
 
-Reference: additive decoders for latent variables identification, ``x = Σ_k f_k(z_slot_k)``; cross-slot second
-derivatives vanish by construction, while one observation may still listen to several slots.
+Reference: Lachapelle et al. (2023), *Additive decoders for latent variables identification*: ``x = Σ_k f_k(z_slot_k)``;
+cross-slot second derivatives vanish by construction, while one observation may still listen to several slots.
 Deviations: the constants of the parts are one bias, for only their sum shows.
 """
 

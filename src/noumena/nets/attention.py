@@ -3,9 +3,10 @@
 The products are written out, ``softmax(q kᵀ / √d) v``, for the fused kernels have neither forward-mode derivatives nor
 second ones, and a penalty on a Jacobian needs both. All of it runs inside ``torch.func.vmap``.
 
-References: *High-resolution image synthesis with latent diffusion models* (its spatial transformer), *Diffusion model
-with cross attention as an inductive bias for disentanglement* (its concept tokens). **Deviations**: self-attention is
-optional, feed-forward layers are twice as wide as the maps and not gated.
+References: Rombach et al. (2022), *High-resolution image synthesis with latent diffusion models* (its spatial
+transformer); Yang et al. (2024), *Diffusion model with cross attention as an inductive bias for disentanglement* (its
+concept tokens). **Deviations**: self-attention is optional, feed-forward layers are twice as wide as the maps and not
+gated.
 """
 
 from __future__ import annotations

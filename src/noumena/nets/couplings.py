@@ -4,11 +4,11 @@ Coordinates are cut in two parts, which take turns: a block changes one part, el
 other part says. When both have been changed, a fixed random permutation deals the coordinates anew.
 ``VolumePreserving`` demands that the log-scales of each change add up to zero, so that ``|det| = 1`` everywhere.
 
-Reference: *Disentanglement by nonlinear ICA with general incompressible-flow networks (GIN)* for the
-volume-preserving blocks and the soft clamp; *Neural spline flows* for the rational-quadratic splines (zuko's).
-Deviations: a block of GIN changes both parts, i.e. is two of ours; the log-scales are centred, where the paper sets
-the last to minus the sum of the others, which the clamp then does not bound; the sub-networks' last layers start at
-a tenth of their usual size, so that a network starts near a permutation.
+Reference: Sorrenson et al. (2020), *Disentanglement by nonlinear ICA with general incompressible-flow networks (GIN)*
+for the volume-preserving blocks and the soft clamp; Durkan et al. (2019), *Neural spline flows*, for the
+rational-quadratic splines (zuko's). Deviations: a block of GIN changes both parts, i.e. is two of ours; the log-scales
+are centred, where the paper sets the last to minus the sum of the others, which the clamp then does not bound; the
+sub-networks' last layers start at a tenth of their usual size, so that a network starts near a permutation.
 """
 
 from __future__ import annotations

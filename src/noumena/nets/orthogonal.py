@@ -5,11 +5,11 @@ computed at once, ``I − V T Vᵀ`` with a triangular ``T`` (the compact WY for
 and one step towards the nearest orthonormal columns, for digits cancel where reflections are along nearly one
 direction. It is exact to rounding for any parameters, differentiable, and runs inside ``torch.func.vmap``.
 
-Reference: statistical and structural near-identifiability (paper 004), Section 4.1 and A.7.1; *CWY parametrization: a
-solution for parallelized optimization of orthogonal and Stiefel matrices*. **Deviations**: the paper does not say how
-its layers are kept orthogonal. Torch's own ``parametrizations.orthogonal`` uses the same reflections for weights that
-are not square, one after the other and with zeros above the diagonal of ``V``; here all entries are free. A square
-weight keeps the determinant it starts with, as under every continuous parametrisation.
+Reference: Nelson et al. (2026), Section 4.1 and A.7.1; Likhosherstov et al. (2021), *CWY parametrization: a solution
+for parallelized optimization of orthogonal and Stiefel matrices*. **Deviations**: the paper does not say how its layers
+are kept orthogonal. Torch's own ``parametrizations.orthogonal`` uses the same reflections for weights that are not
+square, one after the other and with zeros above the diagonal of ``V``; here all entries are free. A square weight keeps
+the determinant it starts with, as under every continuous parametrisation.
 """
 
 from __future__ import annotations

@@ -2,17 +2,18 @@
 
 A row is an image (channel, height, width) read in that order. Three builders, called with inputs and outputs:
 
-- ``PooledEncoder``, ``PooledDecoder``: the convolutional autoencoder of paper 001, Table 12. Convolutions of 3 × 3
-  pixels with ReLU and max-pooling of 2 × 2, the last one over all that is left; back by transposed convolutions of
-  2 × 2 at stride 2, the last one wider. With the defaults and 128 features the layers are exactly those of the table.
+- ``PooledEncoder``, ``PooledDecoder``: the convolutional autoencoder of Xu et al. (2026), Table 12. Convolutions of
+  3 × 3 pixels with ReLU and max-pooling of 2 × 2, the last one over all that is left; back by transposed convolutions
+  of 2 × 2 at stride 2, the last one wider. With the defaults and 128 features the layers are exactly those of the
+  table.
 - ``PlaceEncoder``, ``PlaceDecoder``: convolutions make maps, a softmax over the pixels of each map makes weights, and
   the weighted mean of the pixels' coordinates is the map's place; latents are a linear map of the places, so that they
   are affine in where things are, whichever things a map responds to. Back: a linear map to places, a bump at each,
   and 1 × 1 convolutions.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Table 12; spatial softmax: Finn et al. (2016), Deep
-spatial autoencoders. **Deviations** from Table 12: the sigmoid on pixels is left out, for losses are squared errors
-or on logits; weights start at a size that keeps that of what they pass.
+Reference: Xu et al. (2026), Table 12; spatial softmax: Finn et al. (2016), Deep spatial autoencoders. **Deviations**
+from Table 12: the sigmoid on pixels is left out, for losses are squared errors or on logits; weights start at a size
+that keeps that of what they pass.
 """
 
 from __future__ import annotations

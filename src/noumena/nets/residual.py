@@ -1,8 +1,9 @@
 """Residual convolutions of images given as flat rows, and an encoder that ends in them.
 
-Reference: the encoder of *Diffusion model with cross attention as an inductive bias for disentanglement* (EncDiff),
-four convolutions of 4 × 4 pixels at stride 2, two residual blocks and one linear layer. **Deviations**: no batch
-normalisation, so that every row has a code of its own; weights start at a size that keeps that of what they pass.
+Reference: the encoder of Yang et al. (2024), *Diffusion model with cross attention as an inductive bias for
+disentanglement* (EncDiff), four convolutions of 4 × 4 pixels at stride 2, two residual blocks and one linear layer.
+**Deviations**: no batch normalisation, so that every row has a code of its own; weights start at a size that keeps that
+of what they pass.
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
 Down: at every width residual blocks and attention, then a convolution at stride 2; a middle; and up again with the maps
 of the way down beside. Every attention looks at the tokens; at the narrowest sides the maps look at themselves, too.
 
-Reference: *High-resolution image synthesis with latent diffusion models*, and EncDiff's settings (base width 64,
-multiples 1, 2, 4, 4, two blocks, eight heads, tokens of 16 numbers, scale and shift by time). **Deviations**: the
-defaults are a smaller network (64, 128, 256 with one block, four heads); no dropout; maps look at themselves at sides
-below the widest only; sides are changed by a convolution alone; the last layers of blocks start small and not at zero.
+Reference: Rombach et al. (2022), *High-resolution image synthesis with latent diffusion models*, and the settings of
+Yang et al. (2024), EncDiff (base width 64, multiples 1, 2, 4, 4, two blocks, eight heads, tokens of 16 numbers, scale
+and shift by time). **Deviations**: the defaults are a smaller network (64, 128, 256 with one block, four heads); no
+dropout; maps look at themselves at sides below the widest only; sides are changed by a convolution alone; the last
+layers of blocks start small and not at zero.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ The encoder halves the side with every width and ends in maps of few channels; e
 replaced by the nearest code, and the decoder, its mirror image, sees the codes. Gradients pass the replacement
 unchanged (straight through). ``encode`` gives the maps before it: smooth, and near the codes where they were trained.
 
-References: *Neural discrete representation learning* (VQ-VAE) and, for the sizes, the autoencoder of latent diffusion
-that EncDiff uses: 64 × 64 pixels to 16 × 16 × 3. **Deviations**: no batch or group normalisation and fewer layers; 512
-codes and not 2048; the codes start at vectors of the data, which keeps most of them in use.
+References: van den Oord et al. (2017), *Neural discrete representation learning* (VQ-VAE) and, for the sizes, the
+autoencoder of latent diffusion (Rombach et al. 2022) that EncDiff (Yang et al. 2024) uses: 64 × 64 pixels to 16 × 16 ×
+3. **Deviations**: no batch or group normalisation and fewer layers; 512 codes and not 2048; the codes start at vectors
+of the data, which keeps most of them in use.
 """
 
 from __future__ import annotations

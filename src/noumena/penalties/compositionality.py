@@ -1,8 +1,8 @@
 """Compositionality: each observation should listen to one slot of latents at a time.
 
-Reference: provably learning object-centric representations, the compositional contrast
-``C = mean_b Σ_n Σ_{i<j} ‖∂f_n/∂z_i‖ ‖∂f_n/∂z_j‖``; mechanistic independence uses it as its bias. With slot norms
-``a_i`` the inner sum is ``½((Σ_i a_i)² − Σ_i a_i²)``; it is computed as ``½ Σ_i a_i (Σ_j a_j − a_i)``.
+Reference: Brady et al. (2023), *Provably learning object-centric representations*, the compositional contrast
+``C = mean_b Σ_n Σ_{i<j} ‖∂f_n/∂z_i‖ ‖∂f_n/∂z_j‖``; Matthes et al. (2026) use it as their bias. With slot norms ``a_i``
+the inner sum is ``½((Σ_i a_i)² − Σ_i a_i²)``; it is computed as ``½ Σ_i a_i (Σ_j a_j − a_i)``.
 Deviations: observations may be sampled (unbiased). Norms are ``√(Σ J² + tiny) − √tiny``, tiny the least normal number:
 the same to all digits, exactly zero where the derivatives are, and there with gradient zero (and several times faster
 than torch's own norm over a short axis).

@@ -1,6 +1,7 @@
 """Curvature: latents should not interact in the decoder.
 
-References: the Hessian Penalty; mechanistic independence, Type H_n (all cross-block n-th derivatives vanish).
+References: Peebles et al. (2020), the Hessian Penalty; Matthes et al. (2026), Type H_n (all cross-block n-th
+derivatives vanish).
 
 **Hessian Penalty.** The quantity is ``2 Σ_{a≠b} H_ab²`` for each observation, the variance of ``vᵀHv`` over fair signs
 ``v``. Published: two probes per point, ``vᵀHv`` by ``(f(z + εv) − 2f(z) + f(z − εv))/ε²`` with ``ε = 0.1``, unbiased

@@ -1,6 +1,7 @@
 """Orthogonality: the columns of the decoder's Jacobian should stand at right angles.
 
-References: orthogonal Jacobian regularization (OroJaR) and independent mechanism analysis (the IMA contrast).
+References: Wei et al. (2021), orthogonal Jacobian regularization (OroJaR); Gresele et al. (2021), independent mechanism
+analysis (the IMA contrast).
 
 **OroJaR.** The quantity is ``2 Σ_{a≠b} (JᵀJ)_ab²``: for fair signs ``v`` and a symmetric ``A`` the variance of ``vᵀAv``
 is ``2 Σ_{a≠b} A_ab²``, and ``vᵀ(JᵀJ)v = ‖Jv‖²``. Published: two probes per point, ``Jv`` by the forward difference

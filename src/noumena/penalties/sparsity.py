@@ -1,7 +1,7 @@
 """Sparsity of dependencies (of the decoder's Jacobian), of whole slots of them, and of latents.
 
-Reference: diverse dictionary learning, Section 4: ``R = mean_b Σ_ij |∂x_i/∂z_j (z_b)|``, L1 in place of L0; over slots
-the group lasso, ``|∂x_i/∂z_j|`` replaced by ``‖∂x_i/∂z_slot‖``.
+Reference: Zheng et al. (2026), Section 4: ``R = mean_b Σ_ij |∂x_i/∂z_j (z_b)|``, L1 in place of L0; over slots the
+group lasso, ``|∂x_i/∂z_j|`` replaced by ``‖∂x_i/∂z_slot‖``.
 Deviations: a sharper surrogate is the default. ``log`` counts an entry as ``log(1 + |J|/ε) / log(1 + 1/ε)``, which is
 1 at ``|J| = 1`` and bends towards L0 as ``ε → 0``; weight and ``ε`` are annealed over the first part of a fit.
 ``clipped`` counts ``min(|J|/ε, 1)``: L1 below ``ε``, no pull at all above. ``l0`` counts ``J²/(J² + ε²)``: smooth, and

@@ -56,7 +56,7 @@ def certificate_figures(certificate: Certificate) -> tuple[Figure, ...]:
 
 
 def certificate_tables(certificate: Certificate) -> tuple[Table, ...]:
-    """Verdicts, hypotheses, the paper's conditions, and what entries near the threshold would change."""
+    """Verdicts, hypotheses, the conditions of Zheng et al. (2026), and what entries near the threshold would change."""
     flips = (flips_table(certificate),) if certificate.flips else ()
     return (
         latents_table(certificate),
@@ -113,8 +113,8 @@ def order_figure(certificate: Certificate) -> Figure:
     answers = [certificate.verdict(t).answer for t in range(S.n_latents)]
     return Figure(
         hasse(S, verdicts=answers),
-        "The order of the latents: a line leads up to a latent that acts wherever the lower one acts. Even under the "
-        "paper's Assumption 1 the lower one may carry the upper one, never the other way round.",
+        "The order of the latents: a line leads up to a latent that acts wherever the lower one acts. Even under "
+        "Assumption 1 of Zheng et al. (2026) the lower one may carry the upper one, never the other way round.",
     )
 
 
@@ -170,7 +170,7 @@ def _example(certificate: Certificate) -> Certificate:
 
 
 def latents_table(certificate: Certificate) -> Table:
-    """Per latent: verdict, ambiguity, the paper's closure."""
+    """Per latent: verdict, ambiguity, the closure of Zheng et al. (2026)."""
     S = certificate.structure
     rows = tuple(
         (
@@ -186,8 +186,9 @@ def latents_table(certificate: Certificate) -> Table:
         "What is pinned down",
         ("latent", "verdict", "known up to", "closure", "observations"),
         rows,
-        note="The closure is the paper's reading of the structure: the latents that act wherever this one acts. It "
-        "says what may be entangled if the other model has the same structure, which is assumed there and not checked.",
+        note="The closure is how Zheng et al. (2026) read the structure: the latents that act wherever this one acts. "
+        "It says what may be entangled if the other model has the same structure, which is assumed there and not "
+        "checked.",
     )
 
 
@@ -227,7 +228,7 @@ def theorems_table(certificate: Certificate) -> Table:
 
 
 def paper_table(certificate: Certificate) -> Table:
-    """The paper's clauses beside what is certified."""
+    """The clauses of Zheng et al. (2026) beside what is certified."""
     S = certificate.structure
     met = clauses(S)
     rows = tuple(
@@ -241,10 +242,10 @@ def paper_table(certificate: Certificate) -> Table:
         for t in shown(certificate)
     )
     return Table(
-        "The paper's condition and what is certified",
-        ("latent", "clauses met", "paper's condition", "proved under Assumption 1", "certified"),
+        "The condition of Zheng et al. (2026) and what is certified",
+        ("latent", "clauses met", "Theorem 3's condition", "proved under Assumption 1", "certified"),
         rows,
-        note="Clauses 1 and 2 of sufficient diversity do not identify a latent even under the paper's Assumption 1: a "
+        note="Clauses 1 and 2 of sufficient diversity do not identify a latent even under their Assumption 1: a "
         "latent inside another's reach can be sheared by it. Clause 3 does. Certified needs no assumption about the "
         "other model but that it has no more dependencies.",
     )
@@ -274,7 +275,7 @@ def flips_table(certificate: Certificate) -> Table:
 def queries_table(queries: Mapping[str, Answer]) -> Table:
     """Every query with its answer."""
     rows = tuple((text, listed(a.latents.names) or "none", a.answer, a.reason, a.paper) for text, a in queries.items())
-    return Table("Queries", ("query", "latents", "answer", "why", "the paper's reading"), rows)
+    return Table("Queries", ("query", "latents", "answer", "why", "the reading of Zheng et al. (2026)"), rows)
 
 
 def _capital(sentence: str) -> str:

@@ -4,9 +4,9 @@ Latents with equal columns form an atom. Atoms are ordered by their observations
 ``col(t) ⊂ col(r)``, that is when ``r ∈ cl(t)``. The same columns read as sets are the regions of the Venn diagram of
 the observations' latents.
 
-Reference: diverse dictionary learning, Definitions 1–3, for atoms; A. Lex et al., "UpSet: visualization of
-intersecting sets" (2014); K. Sugiyama, S. Tagawa, M. Toda, "Methods for visual understanding of hierarchical system
-structures" (1981), for layers and the barycentre sweeps.
+Reference: Zheng et al. (2026), Definitions 1–3, for atoms; Lex et al. (2014), "UpSet: visualization of intersecting
+sets"; Sugiyama, Tagawa and Toda (1981), "Methods for visual understanding of hierarchical system structures", for
+layers and the barycentre sweeps.
 """
 
 from __future__ import annotations

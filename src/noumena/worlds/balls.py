@@ -4,8 +4,8 @@ A white square, discs of radius 0.1 with smooth edges, later balls in front of e
 around a mean of its own and cut off at the margins; with probability 0.1 the ball is frozen exactly at that mean. So
 the places are a degenerate mixture, with one component for each set of balls that move.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), D.10, and D.11 for coordinates that freeze one by one.
-**Deviations**: discs are drawn by their distance to pixel centres and not by PyGame; colours are our own.
+Reference: Xu et al. (2026), D.10, and D.11 for coordinates that freeze one by one. **Deviations**: discs are drawn by
+their distance to pixel centres and not by PyGame; colours are our own.
 
 *What holds of the paper's assumptions.* 3.6 holds: all components share the point of the means, and the axes. 3.8b
 holds with ``freeze="coordinate"``; with ``freeze="ball"`` the two coordinates of a ball are never active one without

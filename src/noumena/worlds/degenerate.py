@@ -4,8 +4,8 @@ A component has a mask: its active latents keep their joint law in the causal mo
 where asked for), the others are frozen at ``mean + shift · std``, the same value in every component. The result may be
 rotated, and is then mixed.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), numerical experiments, Appendices E.1, E.3, E.5.
-Renamed: ``δ`` is ``shift``, ``θ`` is ``angle`` in degrees, ``ρ`` is ``active``, ``k`` of ER-k is ``edges``.
+Reference: Xu et al. (2026), numerical experiments, Appendices E.1, E.3, E.5. Renamed: ``δ`` is ``shift``, ``θ`` is
+``angle`` in degrees, ``ρ`` is ``active``, ``k`` of ER-k is ``edges``.
 
 *What a world knows of the theorems.* Every support holds the point ``shift · std``, so all components of one rank meet,
 in that point plus the axes active in all of them. Hence 3.4 asks that the components' distances differ there, and they

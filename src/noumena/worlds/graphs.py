@@ -1,7 +1,7 @@
 """Random acyclic graphs and the linear model they carry: ``z_j = Σ_i weights[i, j] · z_i + e_j``.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), numerical experiments: Erdős–Rényi graphs ER-k with
-``n·k`` edges, weights ±U(0.2, 1), unit noise.
+Reference: Xu et al. (2026), numerical experiments: Erdős–Rényi graphs ER-k with ``n·k`` edges, weights ±U(0.2, 1), unit
+noise.
 Deviations: ``n`` nodes hold at most ``n(n−1)/2`` edges, so small dense graphs have fewer than ``n·k``.
 """
 

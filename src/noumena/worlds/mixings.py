@@ -1,7 +1,7 @@
 """Layered mixings: orthogonal matrices with increasing activations between them, no bias, and their exact inverse.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), numerical experiments and Appendix E.1. Of ``M`` layers
-the first ``M − 1`` are followed by ``max(a_l h, h)`` with ``a_l ~ U(0.5, 1.5)``, or one slope for all of them.
+Reference: Xu et al. (2026), numerical experiments and Appendix E.1. Of ``M`` layers the first ``M − 1`` are followed by
+``max(a_l h, h)`` with ``a_l ~ U(0.5, 1.5)``, or one slope for all of them.
 
 ``max(a h, h)`` has slope ``min(a, 1)`` below zero and ``max(a, 1)`` above, for ``a > 1`` too. It is built as
 ``max(a, 1) · LeakyReLU(min(a, 1/a))`` with the factor in the next matrix, so a mixing is a plain sequence of linear and

@@ -4,7 +4,7 @@ A point of cluster ``u`` is ``(r, t)`` with ``r ~ N(1, radial²)`` and ``t ~ N(0
 own angle ``2πu/K`` and then by ``rate · exp(r)``. The latents ``z`` are the points before the second turn, a Gaussian
 mixture; the observations are ten times the points after it.
 
-Reference: Johnson et al. (2016), structured variational autoencoders; used in mixture priors (paper 003), section 5.
+Reference: Johnson et al. (2016), structured variational autoencoders; used in Kivva et al. (2022), section 5.
 Deviations: the second turn depends on ``r`` of the point's own cluster, so ``x`` is a function of ``z`` and ``u``, not
 of ``z`` alone. Clusters have equal sizes, up to one point.
 """

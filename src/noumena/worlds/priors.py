@@ -5,8 +5,7 @@ A ``Counterexample`` is two worlds with the same observations whose latents diff
 out if its hypothesis held. ``equal_distances`` breaks one at any size; ``two_bases`` is among the degenerate
 worlds.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Appendices D.7, E.2 and E.3; mixture priors (paper
-003), section 3.
+Reference: Xu et al. (2026), Appendices D.7, E.2 and E.3; Kivva et al. (2022), section 3.
 Deviations: the paper does not say how the mixtures of D.7 are drawn, nor what Table 18
 extends Example E.2 to; what is drawn here is said in the functions' docstrings. Example E.2 has no competitor as
 long as there are two latents and two observations, for a homeomorphism of the plane keeps opposite rays of a cross
@@ -124,7 +123,7 @@ def non_degenerate(
     Components share the graph. Each has its own noise variances, drawn from U(0.25, 2), and its own mean, Gaussian with
     ``spread`` times the latent's standard deviation; weights are equal. All coordinate planes are rotated by ``angle``
     degrees. With ``edges=0`` and no rotation latents are independent within components and variance ratios differ (P2
-    of paper 003).
+    of Kivva et al. 2022).
 
     >>> non_degenerate(3, edges=0).facts["independent within components"], non_degenerate(3).mixture.ranks().tolist()
     (True, [3, 3, 3, 3, 3, 3])

@@ -8,8 +8,8 @@ share ``2·o − per_slot``) and an observation hears up to ``⌈per_slot / s⌉
 A slot's block is ``B · leaky(A z + b)`` with leaky-ReLU(0.2), ``A`` of orthonormal columns and ``B`` orthogonal with
 its rows rescaled: invertible by construction. Contributions have unit spread, so that slots are heard alike.
 
-Reference: mechanistic independence (paper 002), experiments. Deviations: the paper says "invertible MLP, Jacobian with
-specified support" and no more; widths, biases and the chain of windows are ours. A sum of invertible blocks need not be
+Reference: Matthes et al. (2026), experiments. Deviations: the paper says "invertible MLP, Jacobian with specified
+support" and no more; widths, biases and the chain of windows are ours. A sum of invertible blocks need not be
 invertible, so the whole decoder is verified when built, on ``PROBES`` latent points: the support is exact, the Jacobian
 has full column rank with a margin, no pair of points is folded together, and no slot is too faint to hear in any of its
 observations. Blocks are drawn again until this holds.

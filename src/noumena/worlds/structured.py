@@ -4,11 +4,11 @@ Each ``MLP_i`` has one hidden leaky-ReLU(0.2) layer. Linear weights are U(0.7, 1
 ten of them negative: with evenly random signs the columns are nearly orthogonal and principal components already
 solve the world, with one sign for all a square world is nearly singular.
 
-Reference: diverse dictionary learning, Section 5 (synthetic data). Deviations: the paper has d_x = d_z; here
-d_x ≥ d_z. The decoder is verified when built, on ``PROBES`` latent points: the support is exact, the Jacobian has
-full column rank with a margin, no pair of points is folded together, the determinant keeps one sign when square,
-each row's gradients span its support (sufficient nonlinearity) and every dependency moves its observation by a fair
-share of its spread. Rows that fail are drawn again, and so is a whole world without full rank.
+Reference: Zheng et al. (2026), Section 5 (synthetic data). Deviations: the paper has d_x = d_z; here d_x ≥ d_z. The
+decoder is verified when built, on ``PROBES`` latent points: the support is exact, the Jacobian has full column rank
+with a margin, no pair of points is folded together, the determinant keeps one sign when square, each row's gradients
+span its support (sufficient nonlinearity) and every dependency moves its observation by a fair share of its spread.
+Rows that fail are drawn again, and so is a whole world without full rank.
 """
 
 from __future__ import annotations

@@ -180,12 +180,12 @@
   const names = (set, S) => ordered(set).map((t) => S.latent[t]).join(", ");
 
   const reading = (latents, closed, S) => {
-    if (!latents.size) return "The paper says nothing about no latents.";
+    if (!latents.size) return "Zheng et al. 2026 say nothing about no latents.";
     const extra = JOIN["-"](closed, latents);
-    if (!extra.size) return "Paper's condition: block-identified; under its Assumption 1 this follows.";
+    if (!extra.size) return "By Zheng et al. 2026: block-identified; under their Assumption 1 this follows.";
     return (
-      "Paper's condition: block-identified as a set of observations' latents; even under its Assumption 1 that does " +
-      `not follow, ${names(extra, S)} may be mixed in.`
+      "By Zheng et al. 2026: block-identified as a set of observations' latents; even under their Assumption 1 that " +
+      `does not follow, ${names(extra, S)} may be mixed in.`
     );
   };
 
@@ -299,7 +299,7 @@
       ["ruling", "Answer", mark(found.answer)],
       ["entangled", "Entangled with", named(ordered(found.entangled).map((t) => S.latent[t]))],
       ["why", "Why", `${found.reason}.`],
-      ["paper", "The paper's reading", found.paper],
+      ["paper", "The reading of Zheng et al. 2026", found.paper],
     ]);
 
   class Explorer {

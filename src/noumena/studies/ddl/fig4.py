@@ -1,10 +1,10 @@
 """Fig. 4: do disjoint parts of the latents stay apart? Block R² with independent latents, and with dependent ones.
 
-Reference: diverse dictionary learning, Section 4.1 and Fig. 4. With two groups of observations K and V, ``Int`` is the
-R² from the learned shared block ``I_K ∩ I_V`` to the true unique block ``I_K Δ I_V``, ``SymDiff`` from the learned
-unique to the true shared block, ``Comp A`` and ``Comp B`` between the exclusive blocks ``I_K∖I_V`` and ``I_V∖I_K``, and
-``Ref`` from all learned to all true latents: *lower than Ref* is what the paper shows. R² is kernel ridge on held-out
-rows. The published figure has no numbers in its text.
+Reference: Zheng et al. (2026), Section 4.1 and Fig. 4. With two groups of observations K and V, ``Int`` is the R² from
+the learned shared block ``I_K ∩ I_V`` to the true unique block ``I_K Δ I_V``, ``SymDiff`` from the learned unique to
+the true shared block, ``Comp A`` and ``Comp B`` between the exclusive blocks ``I_K∖I_V`` and ``I_V∖I_K``, and ``Ref``
+from all learned to all true latents: *lower than Ref* is what the paper shows. R² is kernel ridge on held-out rows. The
+published figure has no numbers in its text.
 
 With dependent latents a block predicts another even when nothing is mixed. So each R² stands beside its ``floor``, the
 same regression from the *true* block, and beside the ``leak``: the share of the learned block's variance that the

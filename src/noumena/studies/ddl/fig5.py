@@ -1,7 +1,7 @@
 """Fig. 5: MCC where sufficient diversity holds (*Ours*) and in the dense world (*Base*), by dimension.
 
-Reference: diverse dictionary learning, Fig. 5; the numbers are those of Table 4. The cells are those of Table 3 and are
-taken from its file where it lies beside: nothing is trained twice. **Deviations**: see ``settings``.
+Reference: Zheng et al. (2026), Fig. 5; the numbers are those of Table 4. The cells are those of Table 3 and are taken
+from its file where it lies beside: nothing is trained twice. **Deviations**: see ``settings``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Grouped worlds: observations in two groups, latents shared by both or exclusive to one, with or without inclusion.
 
-Reference: diverse dictionary learning, Section 4.1 (Fig. 4); the paper splits the observations into ``K`` and ``V`` and
-does not say how structures are drawn. Here the first half of the observations is ``K``, and
+Reference: Zheng et al. (2026), Section 4.1 (Fig. 4); the paper splits the observations into ``K`` and ``V`` and does
+not say how structures are drawn. Here the first half of the observations is ``K``, and
 
 * ``square`` has as many observations as latents (the paper's setting), every observation of two latents or more, every
   latent by a clause of Assumption 2;

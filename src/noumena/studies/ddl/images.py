@@ -4,15 +4,15 @@ Three families learn from images, each alone, with latent sparsity and with depe
 EncDiff (diffusion) and DisCo (a GAN). They are scored on images that none was trained on, by the FactorVAE score and
 DCI disentanglement, beside three trivial readouts: the pixels at 4 × 4, principal components, and their ICA.
 
-Reference: diverse dictionary learning (paper 000), section 4.2 and C.2. **Deviations**: other data, for the published
-files (Shapes3D, Cars3D, MPI3D) are not here: *rooms*, rendered by this library with the factors of Shapes3D; real
-dSprites, a complete sub-grid of it; and real Sprites. A minute of training in place of hours, at the steps below: that
-is enough for FactorVAE, short for EncDiff, and hardly a beginning for DisCo. The paper does not give weights of
-penalties or where they attach in EncDiff and DisCo; the estimators' own pages say where they attach here, and a weight
-is chosen without labels: down a ladder of a few, the first that adds at most a tenth to what is lost on held-out images
-(FactorVAE: the share of variance not reconstructed; EncDiff: the error of the noise; DisCo: the contrast), or the last.
-FactorVAE goes down the ladder on every data set; EncDiff and DisCo on rooms, and the other data sets have the weight
-found there. Dependencies are counted by L1, as published, at a few points of every batch.
+Reference: Zheng et al. (2026), section 4.2 and C.2. **Deviations**: other data, for the published files (Shapes3D,
+Cars3D, MPI3D) are not here: *rooms*, rendered by this library with the factors of Shapes3D; real dSprites, a complete
+sub-grid of it; and real Sprites. A minute of training in place of hours, at the steps below: that is enough for
+FactorVAE, short for EncDiff, and hardly a beginning for DisCo. The paper does not give weights of penalties or where
+they attach in EncDiff and DisCo; the estimators' own pages say where they attach here, and a weight is chosen without
+labels: down a ladder of a few, the first that adds at most a tenth to what is lost on held-out images (FactorVAE: the
+share of variance not reconstructed; EncDiff: the error of the noise; DisCo: the contrast), or the last. FactorVAE goes
+down the ladder on every data set; EncDiff and DisCo on rooms, and the other data sets have the weight found there.
+Dependencies are counted by L1, as published, at a few points of every batch.
 
 Training wants a GPU; scoring wants lightgbm. Codes of held-out images are therefore kept in a folder, one file a cell,
 and a cell whose file is there is scored from it: where lightgbm is missing a cell fails after its training, and is

@@ -1,8 +1,8 @@
 """Settings of the synthetic studies of diverse dictionary learning: worlds, methods and recipes, with every constant.
 
-Reference: diverse dictionary learning, Section 4.1 and Appendix C.1. The paper gives 10 000 samples, d ∈ {3, 4, 5},
-``α = β = 0.05``, leaky-ReLU generators and a VAE; the latents' law, the structures, widths, optimiser, number of steps
-and kind of correlation are lost.
+Reference: Zheng et al. (2026), Section 4.1 and Appendix C.1. The paper gives 10 000 samples, d ∈ {3, 4, 5}, ``α = β =
+0.05``, leaky-ReLU generators and a VAE; the latents' law, the structures, widths, optimiser, number of steps and kind
+of correlation are lost.
 
 Worlds. ``diverse``: d observations of d latents, every latent by some clause of sufficient diversity (Assumption 2),
 every observation of two or three latents; ``dense``: everything depends on everything (the paper's *Base*); ``wide``:

@@ -1,10 +1,10 @@
 """Table 3: MCC of five biases on the paper's square worlds, beside what needs no learning and what the theory says.
 
-Reference: diverse dictionary learning, Table 3 (regularisers), the *Base* column of Table 4 and Section 4.1. A cell is
-a world; all methods are trained on it under the recipes of ``settings``: ``paper`` on the first three seeds, as
-published, ``ours`` on ten. Each row carries the MCC of ``x`` itself, of PCA and of linear ICA, the agreement between
-restarts, and the world's certificate with its first competitor: with as many observations as latents there is no
-positive Occam gap, so a high MCC here is a property of the worlds and not of the method.
+Reference: Zheng et al. (2026), Table 3 (regularisers), the *Base* column of Table 4 and Section 4.1. A cell is a world;
+all methods are trained on it under the recipes of ``settings``: ``paper`` on the first three seeds, as published,
+``ours`` on ten. Each row carries the MCC of ``x`` itself, of PCA and of linear ICA, the agreement between restarts, and
+the world's certificate with its first competitor: with as many observations as latents there is no positive Occam gap,
+so a high MCC here is a property of the worlds and not of the method.
 
 **Deviations**: see ``settings``. The kind of MCC is lost in the paper; Pearson is compared, Spearman is reported.
 """

@@ -1,8 +1,8 @@
 """Table 4: dependency sparsity with and without noise, and the dense base.
 
-Reference: diverse dictionary learning, Table 4. The level of noise is lost in the paper; here it is additive Gaussian
-noise of a tenth of the observations' mean spread. Cells without noise are those of Table 3 and are taken from its file
-where it lies beside. **Deviations**: see ``settings``.
+Reference: Zheng et al. (2026), Table 4. The level of noise is lost in the paper; here it is additive Gaussian noise of
+a tenth of the observations' mean spread. Cells without noise are those of Table 3 and are taken from its file where it
+lies beside. **Deviations**: see ``settings``.
 """
 
 from __future__ import annotations

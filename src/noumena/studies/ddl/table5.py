@@ -1,7 +1,7 @@
 """Table 5: MCC against the weight λ of dependency sparsity.
 
-Reference: diverse dictionary learning, Table 5. Both recipes on the diverse worlds of Table 3, three seeds as
-published. **Deviations**: see ``settings``.
+Reference: Zheng et al. (2026), Table 5. Both recipes on the diverse worlds of Table 3, three seeds as published.
+**Deviations**: see ``settings``.
 """
 
 from __future__ import annotations

@@ -13,13 +13,13 @@ the move of all latents, each in its own spread, the share of the exchanged late
 *Interpolations*: the way through pictures over the straight distance of its ends; 1 is a cross-fade. *Maps*: the share
 of the pixels that holds half of a latent's derivatives.
 
-Reference: diverse dictionary learning (paper 000), section C.2. **Deviations**: rooms in the place of Shapes3D, Cars3D
-and MPI3D; a minute of training; names of latents are measured and not given by eye. The flow sees all 784 pixels, with
-``LATENTS`` latents and the rest as noise, and rebuilds softly: after 800 steps on footwear .244 of the variance is
-missing, against .359 with as many principal components. ``WEIGHT`` is the largest of 0, .03, .1 and .3 that rebuilt
-held-out pictures as well as none did (one seed). It does little: half of the derivatives of the five latents shown lay
-in .160 of the pixels in the mean, without it in .171, and the same two latents came first. A flow's likelihood hardly
-forbids latents to grow instead: their spread was 1.3 to 2.1 in place of 0.7 to 0.9, and up to 3 at a weight of .3.
+Reference: Zheng et al. (2026), section C.2. **Deviations**: rooms in the place of Shapes3D, Cars3D and MPI3D; a minute
+of training; names of latents are measured and not given by eye. The flow sees all 784 pixels, with ``LATENTS`` latents
+and the rest as noise, and rebuilds softly: after 800 steps on footwear .244 of the variance is missing, against .359
+with as many principal components. ``WEIGHT`` is the largest of 0, .03, .1 and .3 that rebuilt held-out pictures as well
+as none did (one seed). It does little: half of the derivatives of the five latents shown lay in .160 of the pixels in
+the mean, without it in .171, and the same two latents came first. A flow's likelihood hardly forbids latents to grow
+instead: their spread was 1.3 to 2.1 in place of 0.7 to 0.9, and up to 3 at a weight of .3.
 """
 
 from __future__ import annotations

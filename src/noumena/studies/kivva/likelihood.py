@@ -3,7 +3,7 @@
 Random mixtures of two and three Gaussians through a random ReLU layer; along every single parameter the exact expected
 negative log-likelihood is followed and its global minimiser compared with the truth.
 
-Reference: mixture priors (paper 003), section 4, "Maximum likelihood", and Figure 1: 50 of 50. **Deviations**: see
+Reference: Kivva et al. (2022), section 4, "Maximum likelihood", and Figure 1: 50 of 50. **Deviations**: see
 ``guarantees.likelihood``; lines through the truth, one parameter at a time, not the whole space of parameters.
 """
 

@@ -4,10 +4,10 @@ Two facets of 25 clusters and 5 latents each, with ReLU and with leaky networks:
 of the test rows, averaged over pairs of runs; how well the clusters of each facet tell digits; and the same of runs of
 a VAE and of principal components, which are as stable as can be whatever they mean.
 
-Reference: mixture priors (paper 003), section 4, "Real data". **Deviations**: see ``estimators.facets``; the published
-sizes and settings are not known: two hidden layers of 512, ten runs as one program; the learning rate is the one with
-which a VAE has the higher evidence lower bound on held-out training rows. Clusters of methods without facets are those
-of k-means.
+Reference: Kivva et al. (2022), section 4, "Real data". **Deviations**: see ``estimators.facets``; the published sizes
+and settings are not known: two hidden layers of 512, ten runs as one program; the learning rate is the one with which a
+VAE has the higher evidence lower bound on held-out training rows. Clusters of methods without facets are those of
+k-means.
 
 The file, an ``.npz`` with ``x_train, y_train, x_test, y_test``, is named by ``NOUMENA_MNIST``.
 """

@@ -5,8 +5,8 @@ Three bent clusters, 2 latents, every ordered pair of runs: ``dist_{Aff,L2}`` be
 (``x`` itself, ICA of ``x``) and a VAE without a mixture: stability between runs is no evidence of truth, so the
 correlations with the world's own latents stand there too.
 
-Reference: mixture priors (paper 003), section 4, "Simulated data", and Figure 2. The published text calls .87 weak and
-1.0 strong; a linear map can hardly make correlations worse, and here weak is the higher one: the labels look swapped.
+Reference: Kivva et al. (2022), section 4, "Simulated data", and Figure 2. The published text calls .87 weak and 1.0
+strong; a linear map can hardly make correlations worse, and here weak is the higher one: the labels look swapped.
 
 **Deviations.** The published sizes and settings are not known: 3000 rows, two hidden layers, five runs as one program;
 ``β``, twice the variance of the noise, is the one with the highest evidence lower bound on held-out rows. Latents of

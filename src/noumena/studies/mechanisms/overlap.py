@@ -3,11 +3,11 @@
 Worlds of ``K`` slots of 3 latents, 20 observations each, neighbours sharing 0 … 75 % of them; slot identifiability
 score (SIS) of the published recipe, compositional contrast with λ ∈ {1e-2, 1}, and of ours.
 
-Reference: mechanistic independence (paper 002), experiments. Deviations: fewer rows and steps (the public code of the
-contrast trains for 200 000 steps of 64), alike for all methods; the learning rate follows one cycle; observations are
-standardised; Jacobians are taken at 16 rows of each batch. The published error is a mean over observations, ours a sum,
-so λ is multiplied by ``d_x``. ``contrast`` is the published recipe with latents of free scale; ``contrast, our fit``
-has our networks, learning rate and unit latents, and differs from ``ours`` in its penalty and its single stage.
+Reference: Matthes et al. (2026), experiments. Deviations: fewer rows and steps (the public code of the contrast trains
+for 200 000 steps of 64), alike for all methods; the learning rate follows one cycle; observations are standardised;
+Jacobians are taken at 16 rows of each batch. The published error is a mean over observations, ours a sum, so λ is
+multiplied by ``d_x``. ``contrast`` is the published recipe with latents of free scale; ``contrast, our fit`` has our
+networks, learning rate and unit latents, and differs from ``ours`` in its penalty and its single stage.
 """
 
 from __future__ import annotations

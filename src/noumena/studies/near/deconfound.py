@@ -5,11 +5,11 @@ effects; seven plates of one design, and all twelve plates, where plates differ 
 only. ``cpjump1``: five plates of overexpressed genes, features already normalised within plates. Every plate is held
 out once. Wells of the other labels help to find the components, which no label chooses.
 
-Reference: near-identifiability (paper 004), section 4.4, tables 3, 4 and 7. **Deviations**: the paper's RxRx3-core and
-OpenPhenom embeddings are not public files of this study: its figures stand beside ours as context, of other data, other
-features and far more rows. Its sizes of the top features are unknown; here 10 and 50. Protocol ``ours`` is the
-default of ``deconfound``; ``centred`` moves every plate to mean zero first; ``published`` finds all components of
-unscaled features on all rows; ``one`` trains on one plate at a time; ``few`` keeps 30 components.
+Reference: Nelson et al. (2026), section 4.4, tables 3, 4 and 7. **Deviations**: the paper's RxRx3-core and OpenPhenom
+embeddings are not public files of this study: its figures stand beside ours as context, of other data, other features
+and far more rows. Its sizes of the top features are unknown; here 10 and 50. Protocol ``ours`` is the default of
+``deconfound``; ``centred`` moves every plate to mean zero first; ``published`` finds all components of unscaled
+features on all rows; ``one`` trains on one plate at a time; ``few`` keeps 30 components.
 
 The folder of ``hct116_bortezomib_raw.npz`` and ``cpjump1_orf_a549_5plates.npz`` is named by ``NOUMENA_CELLPAINTING``.
 """

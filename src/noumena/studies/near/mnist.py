@@ -4,15 +4,15 @@ Pairs of autoencoders of orthogonal layers and leaky ReLUs, two seeds each. The 
 from an isometry (singular values in ``[leak², 1]``); Theorem 1 says that two such models differ, after the best rigid
 motion, by at most a constant times ``Δ·√((1+L)²−1)``. The error of every pair stands beside that term, measured.
 
-Reference: statistical and structural near-identifiability (paper 004), Section 4.1 and A.7.1. **Deviations**: layer
-sizes, latent dimension, learning rate, leaks and the reference leak of the filter are lost in our copy of the text;
-784-256-64-10 and back, Adam at 1e-3, six leaks from 0 to 1 and the reference 1 are our guess (60 and 180 pairs are
-published). One cycle of fixed length instead of up to 2000 epochs with early stopping. The gradient of the mean
-squared error over pixels is clipped at norm 1; the loss here is the sum, so the cap is 784. Errors are held out: maps
-are fitted on one half of the test rows and measured on the other; the published ones are in-sample, and stand beside.
-``L`` is exact at each of 1000 test rows; the published estimate from ten random directions, a lower bound, stands
-beside. Pairs are independent across leaks. The same pairs after a quarter of the steps and after one step are there to
-tell what training does from what the architecture does.
+Reference: Nelson et al. (2026), Section 4.1 and A.7.1. **Deviations**: layer sizes, latent dimension, learning rate,
+leaks and the reference leak of the filter are lost in our copy of the text; 784-256-64-10 and back, Adam at 1e-3, six
+leaks from 0 to 1 and the reference 1 are our guess (60 and 180 pairs are published). One cycle of fixed length instead
+of up to 2000 epochs with early stopping. The gradient of the mean squared error over pixels is clipped at norm 1; the
+loss here is the sum, so the cap is 784. Errors are held out: maps are fitted on one half of the test rows and measured
+on the other; the published ones are in-sample, and stand beside. ``L`` is exact at each of 1000 test rows; the
+published estimate from ten random directions, a lower bound, stands beside. Pairs are independent across leaks. The
+same pairs after a quarter of the steps and after one step are there to tell what training does from what the
+architecture does.
 
 The file, an ``.npz`` with ``x_train, y_train, x_test, y_test``, is named by ``NOUMENA_MNIST``.
 """

@@ -4,9 +4,9 @@ Eight independently trained members of the ANI-1x ensemble (atomic environments,
 each of an autoencoder, a VAE and a self-supervised encoder on dSprites (held out by shape and scale); untrained
 networks of the same form beside them, and how much a linear map of the input explains.
 
-Reference: statistical and structural near-identifiability (paper 004), Section 4.2, Table 1 and A.7.2. **Deviations**:
-other models than the published, whose weights and data are not at hand: its four rows are context, not a target. Errors
-are held out; the published protocol, in-sample, stands beside. Both directions of a pair count as one, in the mean.
+Reference: Nelson et al. (2026), Section 4.2, Table 1 and A.7.2. **Deviations**: other models than the published, whose
+weights and data are not at hand: its four rows are context, not a target. Errors are held out; the published protocol,
+in-sample, stands beside. Both directions of a pair count as one, in the mean.
 
 The files ``h_networks.npz`` and ``h_aev.npz`` of ANI-1x lie, at any depth, in the folder that ``NOUMENA_ANI1X`` names;
 ``NOUMENA_DSPRITES`` names the file ``dsprites_downsampled.npz``.

@@ -1,7 +1,7 @@
 """Relations over pairs of autoencoders: which pairs count, and how their errors go with a term that should bound them.
 
-Reference: statistical and structural near-identifiability (paper 004), Section 4.1 and A.7.1. **Deviations**: the leak
-that the published filter refers to is lost in our copy of the text; here it is 1.
+Reference: Nelson et al. (2026), Section 4.1 and A.7.1. **Deviations**: the leak that the published filter refers to is
+lost in our copy of the text; here it is 1.
 """
 
 from __future__ import annotations

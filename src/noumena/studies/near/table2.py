@@ -13,12 +13,12 @@ A setting is chosen twice: *with labels*, as published, by the highest mean Info
 the highest agreement of the three seeds (mean correlation after matching). Either way only settings count whose
 reconstruction error is at most ``BOUND`` times that of the best setting of the same method.
 
-Reference: statistical and structural near-identifiability (paper 004), section 4.3, A.7.3; protocol of Hsu et al.
-(2023), *Disentanglement via latent quantization*. **Deviations**: other data (theirs are not here), images of 32 × 32
-pixels, minutes instead of hours of training, networks without normalisation, reconstruction by squared error;
-the bound on reconstructions is not given there; the step of training is chosen by the held-out objective and not, as
-published, by labels. QLAE has no row in Table 2, and its figures in A.7.3 are lost; it has its own authors' number of
-values and weights of the quantisation, and only its weight decay is varied.
+Reference: Nelson et al. (2026), section 4.3, A.7.3; protocol of Hsu et al. (2023), *Disentanglement via latent
+quantization*. **Deviations**: other data (theirs are not here), images of 32 × 32 pixels, minutes instead of hours of
+training, networks without normalisation, reconstruction by squared error; the bound on reconstructions is not given
+there; the step of training is chosen by the held-out objective and not, as published, by labels. QLAE has no row in
+Table 2, and its figures in A.7.3 are lost; it has its own authors' number of values and weights of the quantisation,
+and only its weight decay is varied.
 
 The files are named by ``NOUMENA_DSPRITES`` and ``NOUMENA_SPRITES``; rooms are rendered and need none.
 """

@@ -3,8 +3,8 @@
 The published data sets are Shapes3D, MPI3D, Falcor3D and Isaac3D; ours are dSprites, Sprites and rooms, which have the
 factors of Shapes3D and stand beside it. What is aggregated there is a mean over four data sets, here over ours.
 
-Reference: statistical and structural near-identifiability (paper 004), Table 2. **Deviations**: no claim is of the same
-data, so none is comparable. QLAE, which we also run, has no row in Table 2, and its figures in A.7.3 are lost.
+Reference: Nelson et al. (2026), Table 2. **Deviations**: no claim is of the same data, so none is comparable. QLAE,
+which we also run, has no row in Table 2, and its figures in A.7.3 are lost.
 """
 
 from __future__ import annotations

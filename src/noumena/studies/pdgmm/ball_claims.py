@@ -1,9 +1,9 @@
 """Claims of the tables of balls: R² of each ball, and of each coordinate where these freeze alone.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Tables 13 to 15 (D.10) and 16 (D.11); the tables call
-their R² MCC. ``places`` stands for the published method; the best of ``pca``, ``ica`` and ``pixels`` is what learns no
-places. **Deviations**: how balls are numbered there is not said, ours are numbered from behind; the entries of Table 16
-that are not a coordinate's own latent are one claim, their largest, for the order of latents means nothing.
+Reference: Xu et al. (2026), Tables 13 to 15 (D.10) and 16 (D.11); the tables call their R² MCC. ``places`` stands for
+the published method; the best of ``pca``, ``ica`` and ``pixels`` is what learns no places. **Deviations**: how balls
+are numbered there is not said, ours are numbered from behind; the entries of Table 16 that are not a coordinate's own
+latent are one claim, their largest, for the order of latents means nothing.
 """
 
 from __future__ import annotations

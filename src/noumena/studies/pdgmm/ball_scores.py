@@ -1,8 +1,8 @@
 """Scores of codes of balls: two latents for every ball, and the R² of its place regressed on them.
 
 Every ball gets two latents of the code, none twice, such that the sum over balls is the largest of the R² of the linear
-regression from the two latents to the ball's (x, y), mean of both. Reference: potentially degenerate Gaussian mixtures
-(paper 001), D.10, whose tables call their R² MCC, and do not say how latents were assigned to balls.
+regression from the two latents to the ball's (x, y), mean of both. Reference: Xu et al. (2026), D.10, whose tables call
+their R² MCC, and do not say how latents were assigned to balls.
 """
 
 from __future__ import annotations

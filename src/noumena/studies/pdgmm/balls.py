@@ -16,10 +16,10 @@ two coordinates of a ball freeze together. The published tables call their R² M
 Networks want a GPU, and readouts processor cores: what the former make is kept in a folder, and read by whoever comes
 later.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), D.10, D.11 and Table 2. **Deviations**: ``places`` are
-ours, with the bias that things are somewhere; in ``features`` the networks have fewer steps at larger rates, pixels no
-sigmoid, and stage 2 is not the published constrained problem. 20 000 pictures are rendered once, for the paper does not
-say how many it has; three seeds, each a world of its own. Balls are numbered from behind.
+Reference: Xu et al. (2026), D.10, D.11 and Table 2. **Deviations**: ``places`` are ours, with the bias that things are
+somewhere; in ``features`` the networks have fewer steps at larger rates, pixels no sigmoid, and stage 2 is not the
+published constrained problem. 20 000 pictures are rendered once, for the paper does not say how many it has; three
+seeds, each a world of its own. Balls are numbered from behind.
 """
 
 from __future__ import annotations

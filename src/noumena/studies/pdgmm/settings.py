@@ -1,9 +1,8 @@
 """Settings of the studies of degenerate mixtures: worlds, methods, scores and certificates, with every constant.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), section 5 and Appendices C to E. A world is named by
-its parameters: ``n`` latents, ``edges`` per latent of the causal graph, ``layers`` of the mixing (M), the share of
-``active`` latents (ρ), ``shift`` (δ), ``angle`` (θ), ``noise``, ``mixing``, ``slope``, ``seed``; what is not said is as
-in the base row.
+Reference: Xu et al. (2026), section 5 and Appendices C to E. A world is named by its parameters: ``n`` latents,
+``edges`` per latent of the causal graph, ``layers`` of the mixing (M), the share of ``active`` latents (ρ), ``shift``
+(δ), ``angle`` (θ), ``noise``, ``mixing``, ``slope``, ``seed``; what is not said is as in the base row.
 
 Methods. ``x``: the observations themselves. ``pca``, ``ica`` (FastICA): of the observations. ``sparse``:
 ``SparseComponents`` of the observations, an affine map. ``flow``: ``SparseFlow``, which bends. None sees a component, a

@@ -1,10 +1,10 @@
 """Table 1: 22 rows of degenerate worlds, R² and MCC of every method, beside the published figures and the certificate.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Table 1, with deviations from Table 3. The base row is
-printed six times and computed once. Published are the R² and MCC of stage 1 (an autoencoder), the MCC of stage 2 and
-that of VaDE. By the paper δ ≠ 0 and θ ≠ 0 break 3.8; a shift can be subtracted once it is estimated, a rotation
-cannot be known: there ``flow, sparse basis`` says how well the basis is found in which the latents are sparse, and
-the MCC with ``z`` is no measure of anything. Zero means and shift break 3.4 in every base row.
+Reference: Xu et al. (2026), Table 1, with deviations from Table 3. The base row is printed six times and computed once.
+Published are the R² and MCC of stage 1 (an autoencoder), the MCC of stage 2 and that of VaDE. By the paper δ ≠ 0 and θ
+≠ 0 break 3.8; a shift can be subtracted once it is estimated, a rotation cannot be known: there ``flow, sparse basis``
+says how well the basis is found in which the latents are sparse, and the MCC with ``z`` is no measure of anything. Zero
+means and shift break 3.4 in every base row.
 
 **Deviations**: see ``settings``.
 """

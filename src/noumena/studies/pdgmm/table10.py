@@ -1,10 +1,10 @@
 """Table 10: more dimensions than latents.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Appendix D.8, base row. There a network is given n+2 to
-n+10 latents for n observations. An affine map of n columns has no more than n independent outputs, so here it is the
-*observations* that have dimensions to spare: ``x`` in n+2 to n+10 columns, by a random isometry, with noise of 1 % of
-their spread, and no method is told n. ``rank`` is the number of latents that ``SparseComponents`` finds.
-**Deviations**: as said; the published question, latents to spare without columns to spare, is not this one.
+Reference: Xu et al. (2026), Appendix D.8, base row. There a network is given n+2 to n+10 latents for n observations. An
+affine map of n columns has no more than n independent outputs, so here it is the *observations* that have dimensions to
+spare: ``x`` in n+2 to n+10 columns, by a random isometry, with noise of 1 % of their spread, and no method is told n.
+``rank`` is the number of latents that ``SparseComponents`` finds. **Deviations**: as said; the published question,
+latents to spare without columns to spare, is not this one.
 """
 
 from __future__ import annotations

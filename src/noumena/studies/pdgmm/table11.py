@@ -1,11 +1,11 @@
 """Table 11: the causal graph of the recovered latents, by PC, as the structural Hamming distance to the true CPDAG.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Appendix D.9. The published SHD(z) is the same in all
-rows of one graph, whatever the masks: PC ran on latents before they were masked (``z before masks``). Frozen latents
-disturb correlations, and PC on masked latents (``z``) is much worse than that, which the published difference charges
-to the estimate. Masks can be read off a sparse code: with ``active`` each correlation is taken where both latents move.
-True latents serve to match learned to true ones, after the fact. Level and rows of the published tests are lost:
-0.05 and 10 000 here. PC needs the extra ``graphs``. **Deviations**: as said; z is unrotated before its masks.
+Reference: Xu et al. (2026), Appendix D.9. The published SHD(z) is the same in all rows of one graph, whatever the
+masks: PC ran on latents before they were masked (``z before masks``). Frozen latents disturb correlations, and PC on
+masked latents (``z``) is much worse than that, which the published difference charges to the estimate. Masks can be
+read off a sparse code: with ``active`` each correlation is taken where both latents move. True latents serve to match
+learned to true ones, after the fact. Level and rows of the published tests are lost: 0.05 and 10 000 here. PC needs the
+extra ``graphs``. **Deviations**: as said; z is unrotated before its masks.
 """
 
 from __future__ import annotations

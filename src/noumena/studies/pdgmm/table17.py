@@ -1,10 +1,9 @@
 """Table 17: latents that are not Gaussian, mixings that are not piecewise affine.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Appendix E.1: exponential and Gumbel noise, a smooth
-leaky ReLU and a sigmoid, in 13 rows of Table 1. The paper gives no formula for the smooth one; ours is said in
-``worlds.mixings``. Layers of sigmoids contract by 4 and more each: after the first their mixing is almost affine, and
-tiny, which stops a network trained on a loss of fixed size and does not touch what standardises its data.
-**Deviations**: see ``settings``.
+Reference: Xu et al. (2026), Appendix E.1: exponential and Gumbel noise, a smooth leaky ReLU and a sigmoid, in 13 rows
+of Table 1. The paper gives no formula for the smooth one; ours is said in ``worlds.mixings``. Layers of sigmoids
+contract by 4 and more each: after the first their mixing is almost affine, and tiny, which stops a network trained on a
+loss of fixed size and does not touch what standardises its data. **Deviations**: see ``settings``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Table 18: distances that do not tell components apart, a violation of 3.4 alone.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Example E.2 and Table 18. To what the example is
-extended is lost; ours is ``worlds.equal_distances``, a component on every axis, at unit distance of the origin.
-That 3.4 fails allows halves of axes to trade places, but only by a mixing that bends accordingly; an affine unmixing
-cannot follow it, and a mixing that hardly bends is not hard. **Deviations**: as said.
+Reference: Xu et al. (2026), Example E.2 and Table 18. To what the example is extended is lost; ours is
+``worlds.equal_distances``, a component on every axis, at unit distance of the origin. That 3.4 fails allows halves of
+axes to trade places, but only by a mixing that bends accordingly; an affine unmixing cannot follow it, and a mixing
+that hardly bends is not hard. **Deviations**: as said.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Table 19: components with two bases, a violation of 3.6.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Appendix E.3, R² by k. The angle between the two bases
-and how they are mixed are lost; ours is ``worlds.two_bases`` at 45°, half of the components in each basis. MCC is
-printed too, though the latents have no axes of their own. **Deviations**: as said.
+Reference: Xu et al. (2026), Appendix E.3, R² by k. The angle between the two bases and how they are mixed are lost;
+ours is ``worlds.two_bases`` at 45°, half of the components in each basis. MCC is printed too, though the latents have
+no axes of their own. **Deviations**: as said.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Tables of Appendix E.5: latents that are always active together are found as blocks.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Appendix E.5: R² of the linear regression from every
-block of true latents to every learned one, three block structures, base row. Whether the graph is empty is lost; its
-published matrices have .00 to .05 off the blocks, which dependent latents cannot have (see ``floor``, the same figure
-for z itself), so both graphs are run. **Deviations**: half of the *blocks*, rounded down, are active at a time.
+Reference: Xu et al. (2026), Appendix E.5: R² of the linear regression from every block of true latents to every learned
+one, three block structures, base row. Whether the graph is empty is lost; its published matrices have .00 to .05 off
+the blocks, which dependent latents cannot have (see ``floor``, the same figure for z itself), so both graphs are run.
+**Deviations**: half of the *blocks*, rounded down, are active at a time.
 """
 
 from __future__ import annotations

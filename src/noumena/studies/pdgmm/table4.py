@@ -1,9 +1,8 @@
 """Table 4: the worlds of Table 1 with independent latents.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Table 4. The published rows keep the k of Table 1, and
-the text says that latents are independent: we read this as an empty graph in every row, so that the rows of one
-group that differ in k are one world. What Table 1 has already computed is taken from its file where it lies beside.
-**Deviations**: see ``settings``.
+Reference: Xu et al. (2026), Table 4. The published rows keep the k of Table 1, and the text says that latents are
+independent: we read this as an empty graph in every row, so that the rows of one group that differ in k are one world.
+What Table 1 has already computed is taken from its file where it lies beside. **Deviations**: see ``settings``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Table 5: how the time to unmix grows with the number of latents.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Table 5: epochs until stage 2 converges, and seconds
-per 1000 epochs. Ours: the affine stage alone, ``SparseComponents`` of an exactly affine code (a mixing of one layer) on
-one core, whole fits from data to latents; n = 100 is where the published stage 2 did not converge. **Deviations**:
-the published code comes from a trained stage 1 and is affine only nearly.
+Reference: Xu et al. (2026), Table 5: epochs until stage 2 converges, and seconds per 1000 epochs. Ours: the affine
+stage alone, ``SparseComponents`` of an exactly affine code (a mixing of one layer) on one core, whole fits from data to
+latents; n = 100 is where the published stage 2 did not converge. **Deviations**: the published code comes from a
+trained stage 1 and is affine only nearly.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Tables 6 and 7: how much the result depends on settings.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Tables 6 (sparsity level ε) and 7 (learning rate of
-stage 2), base row; both were chosen there by the MCC with the truth. Neither exists here: a likelihood weighs zeros
-against the rest, and ``SparseComponents`` descends with line searches. What ours do have is varied instead: the starts
-of ``SparseComponents``, the bends of ``SparseFlow`` and its learning rate; they were not chosen on these worlds' truth,
+Reference: Xu et al. (2026), Tables 6 (sparsity level ε) and 7 (learning rate of stage 2), base row; both were chosen
+there by the MCC with the truth. Neither exists here: a likelihood weighs zeros against the rest, and
+``SparseComponents`` descends with line searches. What ours do have is varied instead: the starts of
+``SparseComponents``, the bends of ``SparseFlow`` and its learning rate; they were not chosen on these worlds' truth,
 and the last column shows that the objective ranks them without it. **Deviations**: see ``settings``.
 """
 

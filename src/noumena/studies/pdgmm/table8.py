@@ -1,9 +1,9 @@
 """Table 8: what is left without sparsity.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Table 8. *WO* is stage 2 without its constraint,
-*Oracle* a method that is told every row's component and its rank (Xu et al. 2024), *VaDE* the mixture autoencoder. Ours
-without sparsity are the methods that do not ask for it: x itself, PCA, ICA. Cells are those of Table 1, taken from its
-file where it lies beside. **Deviations**: see ``settings``.
+Reference: Xu et al. (2026), Table 8. *WO* is stage 2 without its constraint, *Oracle* a method that is told every row's
+component and its rank (Xu et al. 2024), *VaDE* the mixture autoencoder. Ours without sparsity are the methods that do
+not ask for it: x itself, PCA, ICA. Cells are those of Table 1, taken from its file where it lies beside.
+**Deviations**: see ``settings``.
 """
 
 from __future__ import annotations

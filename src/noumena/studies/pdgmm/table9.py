@@ -1,11 +1,10 @@
 """Table 9: mixtures that are not degenerate, where sparsity has nothing to say: R² alone.
 
-Reference: potentially degenerate Gaussian mixtures (paper 001), Appendix D.7; its table is headed MCC, its text says
-R². How the mixtures are drawn is lost; ours are ``worlds.non_degenerate``, with two components per latent. A mixture of
-full rank has no share of active latents, so the rows "1 var", "50 %" and "75 %" are one world here. ``autoencoder`` is
-a stage 1 as published (reconstruction, code of unit variance), at a size that trains in a minute; ``vade`` is told
-the true number of components. ``sparse`` has nothing to find: it refuses, or its confidence is low. **Deviations**: as
-said.
+Reference: Xu et al. (2026), Appendix D.7; its table is headed MCC, its text says R². How the mixtures are drawn is
+lost; ours are ``worlds.non_degenerate``, with two components per latent. A mixture of full rank has no share of active
+latents, so the rows "1 var", "50 %" and "75 %" are one world here. ``autoencoder`` is a stage 1 as published
+(reconstruction, code of unit variance), at a size that trains in a minute; ``vade`` is told the true number of
+components. ``sparse`` has nothing to find: it refuses, or its confidence is low. **Deviations**: as said.
 """
 
 from __future__ import annotations
