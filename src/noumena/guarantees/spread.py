@@ -31,6 +31,8 @@ FEWEST = 200
 FEWEST_PER_LATENT = 50
 USED = 4096
 """Points that are looked at, at most."""
+CONFIRMED = 1000
+"""Points that must not speak against a law that is known by its name."""
 WINDOW = 50
 """Points of a slice, at least."""
 SLICES = (8, 4, 2)
@@ -62,8 +64,9 @@ THIN = 1e-6
 def connected_law(world: World) -> Hypothesis:
     """Whether slices of a world's law are connected, as a sample of it shows, and by its name: a law may have been
     replaced under the name of another."""
-    found = connected_slices(world.latents(USED, seed=2).double().cpu().numpy())
-    if found.answer != "fails" and world.law.name in PRODUCT_SHAPED:
+    named = world.law.name in PRODUCT_SHAPED
+    found = connected_slices(world.latents(CONFIRMED if named else USED, seed=2).double().cpu().numpy())
+    if found.answer != "fails" and named:
         return Hypothesis(CONNECTED, "holds", f"the law is {world.law.name}, its density positive on a box")
     return found
 
