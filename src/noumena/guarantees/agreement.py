@@ -29,8 +29,9 @@ from scipy.optimize import linear_sum_assignment
 from noumena import checks, seeds
 from noumena.guarantees.components import enough, too_few
 from noumena.guarantees.lipschitz import diameter
+from noumena.guarantees.shared_directions import FLAT, ROUNDING, apart, unexplained, weights
 from noumena.guarantees.theorem import Hypothesis
-from noumena.guarantees.unmixing import SINGULAR, Unmixing, covariance_of, halves, unmix
+from noumena.guarantees.unmixing import Unmixing, covariance_of, halves, unmix
 
 AGREE, AGREE_RIGIDLY = "the runs agree up to an affine map", "the runs agree up to a rigid map with one scale"
 AGREE_ONE_BY_ONE = "the runs' components agree one by one"
@@ -42,15 +43,9 @@ UNEXPLAINED = BETTER_THAN_CHANCE**2
 UNEXPLAINED_NEAR = 0.5
 """and when less than this is left with far rows pulled in, where noise counts more: 20 % on both runs leave a tenth
 (uniform rows) to a quarter (exponential ones)."""
-ROUNDS = 20
-"""Of pulling in far rows; where a tenth of the rows is a thousand times as large as the rest, ten are enough."""
 LEAST_GAIN = 0.01
 """A rigid map gains something over a signed permutation when it removes this share of the error."""
 PERMUTATION, RIGID, AFFINE, ICA = "signed permutation", "rigid+scale", "affine", "ICA"
-FLAT = 1e-13
-"""Of the largest eigenvalue of the correlations: below it a direction carries only rounding errors."""
-ROUNDING = 1e-12
-"""Of a column's mean: what spreads less is constant."""
 
 Table = Float[np.ndarray, "batch latent"]
 
@@ -223,80 +218,6 @@ def _padded(cross: Float[np.ndarray, "target source"]) -> Float[np.ndarray, "wid
 
 def _longer(mean: Float[np.ndarray, " target"], length: int) -> Float[np.ndarray, " image"]:
     return np.pad(mean, (0, length - len(mean)))
-
-
-# ---- every direction, most rows ------------------------------------------------------------------------------------
-
-
-def whitening(
-    g: Float[np.ndarray, "batch target"], weight: Float[np.ndarray, " batch"]
-) -> Float[np.ndarray, "target direction"]:
-    """A basis of the directions in which weighted rows vary, each with variance 1.
-
-    >>> whitening(np.array([[0.0, 7], [4, 7]]), np.ones(2))
-    array([[0.5],
-           [0. ]])
-    """
-    share = weight / weight.sum()
-    centred = g - share @ g
-    covariance = (centred * share[:, None]).T @ centred
-    spread = np.sqrt(np.diag(covariance))
-    scale = np.where(spread > ROUNDING * np.abs(share @ g), spread, np.inf)
-    value, vector = np.linalg.eigh(covariance / scale / scale[:, None])
-    kept = value > SINGULAR
-    return vector[:, kept] / scale[:, None] / np.sqrt(value[kept])
-
-
-def weights(g: Float[np.ndarray, "batch target"]) -> Float[np.ndarray, " batch"]:
-    """Weights that pull far rows in to the median distance, in units in which pulled-in rows vary equally in every
-    direction: a few huge rows count no more than others, and no affine map of the rows changes it. Few means less than
-    one in twice as many rows as there are columns, in any one direction; more of them are what varies there.
-
-    >>> weights(np.array([[-1.0], [-1.0], [1.0], [1.0], [1e6], [-1e6]])).round(6).tolist()
-    [1.0, 1.0, 1.0, 1.0, 0.0, 0.0]
-    """
-    weight = np.ones(len(g))
-    for _ in range(ROUNDS):
-        white = (g - np.average(g, axis=0, weights=weight)) @ whitening(g, weight)
-        square = np.einsum("ij,ij->i", white, white)
-        middle = np.median(square)
-        if middle < FLAT:  # most rows are one and the same
-            break
-        weight = middle / np.maximum(square, middle)
-    return weight
-
-
-def unexplained(
-    residual: Float[np.ndarray, "batch target"],
-    g: Float[np.ndarray, "batch target"],
-    weight: Float[np.ndarray, " batch"],
-) -> Float[np.ndarray, " direction"]:
-    """The shares of the target's variance that are left in its worst direction, in the worst orthogonal to it, …
-
-    >>> g = np.array([[3.0, 1], [3, -1], [-3, 1], [-3, -1]])
-    >>> unexplained(g * [0, 0.5], g, np.ones(4)).round(6)  # nothing of the first column, half of the second: (1/2)²
-    array([0.25, 0.  ])
-    """
-    white = residual @ whitening(g, weight)
-    return np.linalg.eigvalsh((white * (weight / weight.sum())[:, None]).T @ white)[::-1]
-
-
-def apart(
-    s: Float[np.ndarray, "batch component"],
-    t: Float[np.ndarray, "batch component"],
-    weight: Float[np.ndarray, " batch"],
-) -> Float[np.ndarray, " component"]:
-    """One minus the squared correlation of each component with its partner; 1 where that is constant.
-
-    >>> s = np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1]])
-    >>> apart(s, s[:, [0, 0]] + s[:, [1, 0]], np.ones(4)).round(6)  # (1 1)·(1 0)/√2, and nothing in common
-    array([0.5, 1. ])
-    """
-    share = weight / weight.sum()
-    s, t = s - share @ s, t - share @ t
-    both, ss, tt = share @ (s * t), share @ s**2, share @ t**2
-    known = (ss > FLAT**2) & (tt > FLAT**2)
-    return 1 - np.where(known, both**2 / np.where(known, ss * tt, 1), 0)
 
 
 # ---- pairs of runs -------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ beside the spacing of the points stays unseen: "supported" says that no hole was
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -163,7 +164,8 @@ def _pieces(z: np.ndarray) -> float:
     low, middle, high = np.quantile(z, [0.25, 0.5, 0.75], axis=0)
     z = np.clip((z - middle) / np.maximum(high - low, 1e-200), -1e100, 1e100)  # squares stay finite
     child, parent, length, smaller = _spanning_tree(z)
-    near = np.maximum(KDTree(z).query(z, k=[k + 1 for k, *_ in GAPS])[0], np.finfo(float).tiny)
+    neighbours: Any = [k + 1 for k, *_ in GAPS]
+    near = np.maximum(KDTree(z).query(z, k=neighbours)[0], np.finfo(float).tiny)
     ratio = length[:, None] / np.maximum(near[child], near[parent])
     return max(
         float(ratio[smaller >= least, j].max(initial=0)) / (long + longer * z.shape[1])
