@@ -118,9 +118,9 @@ def test_rows_are_read_back_and_summed_by_family(tmp_path: Path) -> None:
 
 
 def test_families_take_turns_and_named_cases_come_once() -> None:
-    listed = list(adversary.jobs(["structures", "pinned"], 10**6, 40))
+    listed = list(adversary.jobs(["structures", "pinned"], 10**6, 100))
     assert listed[:2] == [("structures", 10**6), ("pinned", 0)]
-    assert len(listed) == 40 + len(PINNED)
+    assert len(listed) == 100 + len(PINNED)
     assert set(adversary.chosen(["laws", "dead"])) == {*LAWS, "dead"}
 
 
