@@ -60,6 +60,7 @@ def test_the_refit_explains_held_out_rows_better_than_its_dense_twin(fitted):
 def test_dependencies_that_its_residuals_want_do_not_help_a_right_structure(fitted):
     assert fitted[3].refit_.lacks_none is True
     assert Refit(3, 1.0, 2.0, -1.0, 0.1, 100, gain=-0.5, gain_error=0.1).lacks_none is False
+    assert Refit(3, 1.0, 2.0, -1.0, 0.1, 100, gain=np.nan, gain_error=0.1).lacks_none is False
     assert Refit(3, 1.0, 2.0, -1.0, 0.1, 100).lacks_none is None
 
 

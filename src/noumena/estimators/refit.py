@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
+from noumena.checks import DivergenceError
 from noumena.estimators.masked import Support, masked, row_errors
 from noumena.estimators.plan import Training
 from noumena.estimators.rows import Rows
@@ -87,7 +88,7 @@ class Refit:
         where it was not measured."""
         if self.gain is None or self.gain_error is None:
             return None
-        return not Difference(self.gain, self.gain_error).below_zero
+        return self.gain >= -2 * self.gain_error  # what is not a number says nothing for the refit
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers."""
@@ -135,7 +136,10 @@ def restarted(
     if sparse.interrupted or not stuck:
         return sparse
     starts = masked([fresh(other_seeds[k]) for k in stuck], [support] * len(stuck))
-    again = train(starts, [other_seeds[k] for k in stuck], rows, plan.changed(suffix=f"restart{turn}"))
+    try:
+        again = train(starts, [other_seeds[k] for k in stuck], rows, plan.changed(suffix=f"restart{turn}"))
+    except DivergenceError:
+        return sparse
     models, objectives, diverged = list(sparse.models), sparse.objectives.copy(), sparse.diverged.copy()
     terms = {name: values.copy() for name, values in sparse.terms.items()}
     for n, k in enumerate(stuck):

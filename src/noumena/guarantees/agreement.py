@@ -314,6 +314,7 @@ def _left(
     alone = np.ones(max(0, t.shape[1] - s.shape[1]))  # components of the second run that have no partner
 
     def left(weight: tuple[np.ndarray, np.ndarray]) -> Shares:
+        """The same with rows weighted, of either run by its own weights; the worse way counts."""
         found = {}
         for kind in there:
             ways = (there[kind], *rows, weight[0]), (back[kind], *rows[::-1], weight[1])

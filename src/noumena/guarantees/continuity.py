@@ -80,16 +80,11 @@ def _opened(module: Any) -> list[nn.Module | None]:
     return [module if _kind(module) in CONTINUOUS_KINDS else None]
 
 
-def continuous_at(decoder: Map, points: Float[Tensor, "point latent"], *, resolution: float = 1e-9) -> Hypothesis:
-    """Whether differences of a decoder between points are the integrals of its Jacobian."""
-    return followed(decoder, points, resolution=resolution)[0]
-
-
 def followed(
     decoder: Map, points: Float[Tensor, "point latent"], *, resolution: float = 1e-9
 ) -> tuple[Hypothesis, Tensor | None]:
-    """Whether a decoder is continuous between points, and the largest entries ``(observed, latent)`` of its Jacobian
-    that were met on the way: a dependence may have been put where no point lies."""
+    """Whether differences of a decoder between points are the integrals of its Jacobian, and the largest entries
+    ``(observed, latent)`` of that which were met on the way: a dependence may have been put where no point lies."""
     x = _called(decoder, points[:2])
     n_observed = 1 if x is None else x.shape[1]
     most = max(4, min(SEGMENTS, ENTRIES // (len(NODES) * PANELS * n_observed * points.shape[1])))
