@@ -98,13 +98,13 @@ def single_precision(seed: int) -> Case:
 
 
 def near_ties(seed: int) -> Case:
-    """A tie broken by a billionth: the rival reproduces the observations to rounding. Broken by more than a thousandth
-    it is an exact gap, of which anything but *not identified* may be said."""
+    """A tie broken by less than a millionth, below which an entry counts as zero: so does what the rival leaves of one.
+    Broken by more than a thousandth it is an exact gap, of which anything but *not identified* may be said."""
     rng, _, n = stream("near ties", seed)
     J = _repeated(rng)
     gap, basis = brute_gap(J)
     rounding = bool(rng.integers(2))
-    off = 10.0 ** (rng.uniform(-14, -9) if rounding else rng.uniform(-3, -1))
+    off = 10.0 ** (rng.uniform(-14, -8) if rounding else rng.uniform(-3, -1))
     g, z = dressed(J, rng), law(rng, n, J.shape[1])
     near = Dressed(g.J * (1 + off * torch.as_tensor(rng.normal(size=J.shape))), g.inner, g.outer)
     if rounding:

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import torch
 from adversary_exact import any_worlds
-from adversary_faint import dead_case, faint_case, mixed_case, parallel_case
+from adversary_faint import dead_case, faint_case, mixed_case, near_ties, parallel_case
 from adversary_fits import (
     audit_case,
     diagonal_mixture,
@@ -290,6 +290,7 @@ PINNED: tuple[Callable[[], Case], ...] = (
     *(partial(rough_fold, size) for size in (1e-7, 1e-5)),
     *(partial(late, calls) for calls in (7, 13)),
     *(partial(replaced, what) for what in ("decoder", "law")),
+    partial(near_ties, 2_000_348),
 )
 """Exact ones, in the order of their discovery."""
 

@@ -148,7 +148,7 @@ class Dressed:
         """The model with ``ẑ = B⁻¹ψ(z)``."""
         B = torch.as_tensor(basis)
         other = self.J @ B
-        other = torch.where(other.abs() > 1e-8 * (self.J.abs() @ B.abs()), other, 0.0)
+        other = torch.where(other.abs() > 1e-7 * (self.J.abs() @ B.abs()), other, 0.0)
         return Rival(Dressed(other, torch.zeros(len(B)), self.outer), bent(z, self.inner) @ torch.linalg.inv(B).mT)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -264,14 +264,16 @@ def _gap_at_points(
         )
         return generic, None, Hypothesis(name, "fails", evidence)
     some = J[:POINTS]
-    gaps = [point_gap(point, tolerance=precision) for point in some]
+    told = (precision, rounding(precision))  # a tie is told from none no more finely than an entry is told from zero
+    gaps = [_lowest(point_gap(point, tolerance=tolerance) for tolerance in told) for point in some]
     tied = _tied(some, coarse) if coarse > precision else None
     if None not in gaps and (coarse <= precision or tied is not None):
-        lowest = min((gap for gap in (*gaps, tied, generic) if gap is not None), key=lambda gap: gap.value)
+        lowest = _lowest((*gaps, tied or gaps[0], generic or gaps[0]))
+        assert lowest is not None
         same = ", as the support alone says" if generic is not None and lowest.value == generic.value else ""
         evidence = f"at {len(gaps)} of {len(some)} sampled points the gap is {lowest.value} or more{same}"
         return lowest, None, Hypothesis(name, "supported", evidence)
-    bound = 0 if coarse > precision else _bound(list(some), precision)
+    bound = 0 if coarse > precision else min(_bound(list(some), tolerance) for tolerance in told)
     if bound > 0:
         evidence = f"at {len(some)} sampled points the gap is at least {bound}, whatever cancels"
         return None, bound, Hypothesis(name, "supported", evidence)
@@ -286,7 +288,13 @@ def _tied(J: np.ndarray, coarse: float) -> Gap | None:
     """The smallest gap over tolerances up to ``coarse``, and exchanges of few latents: the larger a tolerance, the more
     of a direction it hides too."""
     gaps = [consistent_gap(J, tolerance=coarse / 2**k, largest=TIED) for k in range(TOLERANCES)]
-    return None if None in gaps else min((gap for gap in gaps if gap is not None), key=lambda gap: gap.value)
+    return _lowest(gaps)
+
+
+def _lowest(gaps: Iterable[Gap | None]) -> Gap | None:
+    """The smallest of some gaps, ``None`` if one of them is not known."""
+    known = list(gaps)
+    return None if None in known else min((gap for gap in known if gap is not None), key=lambda gap: gap.value)
 
 
 def _not_positive(gap: Gap | None) -> Gap | None:
