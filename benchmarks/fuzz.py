@@ -176,7 +176,7 @@ def batch(name: str, seed: int, count: int) -> list[tuple[str, str]]:
 
 
 def _asking(rng: random.Random) -> Any:
-    from noumena.queries import parse
+    from noumena.guarantees.queries import parse
     from noumena.structure import Structure
 
     named = NAMES[:10]

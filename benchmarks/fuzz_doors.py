@@ -101,7 +101,7 @@ def _journal() -> Target:
 
 
 def _table(ending: str, seeds: list[bytes], name: str | None = None, **asked: Any) -> Target:
-    from noumena.worlds.tables import read_prepared, read_table
+    from noumena.data.tables import read_prepared, read_table
 
     def read(path: Path) -> None:
         for reader, more in ((read_table, asked), (read_prepared, {k: v for k, v in asked.items() if k == "key"})):
@@ -141,16 +141,16 @@ def _h5(path: Path) -> None:
 
 
 def _walked(ending: str, save: Any) -> Target:
-    from noumena.worlds import walks
+    from noumena.data import hdf5_guard
 
-    walks.PATIENCE = 4.0  # less than the limit of an input
+    hdf5_guard.PATIENCE = 4.0  # less than the limit of an input
     return _table(ending, [_saved(save, ending)])
 
 
 def _zarr(changed: str, version: int = 3) -> Target:
     import zarr
 
-    from noumena.worlds.tables import read_table
+    from noumena.data.tables import read_table
 
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "d.zarr"
@@ -179,7 +179,7 @@ def _frame(path: Path) -> None:
 
 
 def _annotated(ending: str, seeds: list[bytes]) -> Target:
-    from noumena.worlds.annotated import read_annotated
+    from noumena.data.annotated import read_annotated
 
     return Target(seeds, f"a{ending}", lambda path: read_annotated(path, ["y"]))
 
@@ -202,7 +202,7 @@ def _images() -> Target:
 def _folder() -> Target:
     from PIL import Image
 
-    from noumena.worlds.folders import folder
+    from noumena.data.folders import folder
 
     seeds = [
         _saved(Image.new(kind, (6, 6)).save, ending) for kind in ("L", "RGB") for ending in (".png", ".jpg", ".bmp")
@@ -216,7 +216,7 @@ def _folder() -> Target:
 
 
 def _archive() -> Target:
-    from noumena.worlds.archives import Member
+    from noumena.data.archives import Member
 
     seeds = [_zip(x=X), _zip(compressed=True, x=X, y=X[0]), _zip(x=X[:0]), _npy(X)]
     return Target(seeds, "a.npz", lambda path: Member(path, "x")[...])

@@ -26,8 +26,8 @@ x = np.arange(12.0).reshape(6, 2)
 anndata.AnnData(x, obs={"plate": list("aabbcc"), "drug": list("ububub")}).write_h5ad("own.h5ad")
 with h5py.File("own.h5", "w") as file:
     file["x"] = x
-from noumena.worlds.annotated import read_annotated
-from noumena.worlds.tables import read_table
+from noumena.data.annotated import read_annotated
+from noumena.data.tables import read_table
 print(f"an .h5ad file and an .h5 file read: {read_annotated('own.h5ad', ('plate', 'drug')).x.shape}", end=" ")
 print(read_table("own.h5").x.shape)
 """

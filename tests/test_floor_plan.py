@@ -12,6 +12,7 @@ SOURCE = ROOT / "src" / "noumena"
 FOLDERS = ("src", "tests", "benchmarks", "examples")
 FOUNDATIONS = {
     "checks",
+    "deprecated",
     "seeds",
     "mixtures",
     "threads",
@@ -19,17 +20,12 @@ FOUNDATIONS = {
     "evidence",
     "strength",
     "structure",
-    "occam",
-    "surplus",
     "ambiguity",
-    "queries",
 }
 MAY_IMPORT = {
     "checks": set(),
+    "deprecated": set(),
     "threads": set(),
-    "occam": set(),
-    "surplus": set(),
-    "queries": {"checks", "structure"},
     "seeds": {"checks"},
     "mixtures": {"checks", "seeds"},
     "derivatives": {"checks"},
@@ -37,18 +33,30 @@ MAY_IMPORT = {
     "evidence": set(),
     "strength": {"checks", "derivatives"},
     "structure": {"checks", "evidence", "strength"},
-    "worlds": FOUNDATIONS,
+    "worlds": FOUNDATIONS | {"guarantees"},
+    "data": FOUNDATIONS | {"worlds"},
     "nets": FOUNDATIONS,
     "penalties": FOUNDATIONS,
     "metrics": FOUNDATIONS,
     "estimators": FOUNDATIONS | {"nets", "penalties"},
     "extraction": FOUNDATIONS,
     "integrations": FOUNDATIONS | {"penalties"},
-    "guarantees": FOUNDATIONS | {"worlds", "estimators"},
+    "guarantees": FOUNDATIONS | {"estimators"},
     "audits": FOUNDATIONS | {"worlds", "estimators", "guarantees", "metrics"},
     "deconfounding": FOUNDATIONS | {"estimators", "metrics"},
     "studies": FOUNDATIONS
-    | {"worlds", "nets", "penalties", "estimators", "guarantees", "metrics", "extraction", "audits", "deconfounding"}
+    | {
+        "worlds",
+        "data",
+        "nets",
+        "penalties",
+        "estimators",
+        "guarantees",
+        "metrics",
+        "extraction",
+        "audits",
+        "deconfounding",
+    }
     | {"report"},
     "demo": FOUNDATIONS | {"worlds", "penalties", "estimators", "guarantees", "metrics"},
     "report": FOUNDATIONS | {"worlds", "estimators", "guarantees", "metrics", "audits", "deconfounding", "demo"},
@@ -115,7 +123,7 @@ def python_files() -> list[Path]:
     return [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
 
 
-def test_no_file_is_longer_than_four_hundred_lines():
+def test_no_file_is_longer_than_six_hundred_lines():
     files = python_files()
     assert {"src", "tests"} <= {path.relative_to(ROOT).parts[0] for path in files} <= set(FOLDERS)
-    assert {str(p.relative_to(ROOT)): n for p in files if (n := p.read_text().count("\n")) > 400} == {}
+    assert {str(p.relative_to(ROOT)): n for p in files if (n := p.read_text().count("\n")) > 600} == {}

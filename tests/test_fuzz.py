@@ -15,7 +15,7 @@ import pytest
 from noumena.audits.labels import read_labels
 from noumena.checks import InputError, table
 from noumena.cli.images import read_images
-from noumena.queries import DEEPEST, parse
+from noumena.guarantees.queries import DEEPEST, parse
 from noumena.structure import Structure
 
 S = Structure([[1, 1, 0], [0, 1, 1]])

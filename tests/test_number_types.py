@@ -50,7 +50,7 @@ import sys, threading, time
 import numpy as np
 import noumena as nm
 from noumena.estimators import streams
-from noumena.worlds.tables import read_table
+from noumena.data.tables import read_table
 
 streams.BLOCK_BYTES = 2**20
 streams.stream.__kwdefaults__["memory"] = 2**20

@@ -23,11 +23,11 @@ import noumena as nm
 from noumena.audits.labels import read_labels
 from noumena.checks import InputError
 from noumena.cli.images import read_images
+from noumena.data import archives
+from noumena.data.annotated import read_annotated
+from noumena.data.folders import folder as picture_folder
+from noumena.data.tables import read_table
 from noumena.estimators.checkpoint import Checkpoint
-from noumena.worlds import archives
-from noumena.worlds.annotated import read_annotated
-from noumena.worlds.folders import folder as picture_folder
-from noumena.worlds.tables import read_table
 
 SOURCES = sorted((Path(nm.__file__).parent).rglob("*.py"))
 

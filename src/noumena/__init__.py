@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from noumena import guarantees, integrations, metrics, nets, penalties, studies, worlds
+    from noumena import data, guarantees, integrations, metrics, nets, penalties, studies, worlds
     from noumena.ambiguity import Alignment, Ambiguity, align
     from noumena.audits import Audit, audit
     from noumena.checks import DivergenceError, InputError
@@ -120,7 +120,7 @@ _HOMES = {
     "LatentSet": "structure",
     "Structure": "structure",
 }
-_ROOMS = ("guarantees", "integrations", "metrics", "nets", "penalties", "studies", "worlds")
+_ROOMS = ("data", "guarantees", "integrations", "metrics", "nets", "penalties", "studies", "worlds")
 
 __all__ = [
     "ICA",
@@ -167,6 +167,7 @@ __all__ = [
     "align",
     "audit",
     "certify",
+    "data",
     "deconfound",
     "degenerate_ladder",
     "differentiate",

@@ -11,7 +11,7 @@ from linear_decoders import GOOD, Linear, entries
 
 import noumena as nm
 from noumena.guarantees import Certificate, Hypothesis, Rivals
-from noumena.occam import Gap, generic_gap
+from noumena.guarantees.occam import Gap, generic_gap
 
 
 def supports(most_rows=9, most_columns=4):

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 import noumena as nm
 from noumena.guarantees import Witness
+from noumena.guarantees.occam import generic_gap
 from noumena.guarantees.sparser import substituted
-from noumena.occam import generic_gap
 from noumena.worlds import structured
 
 DENSE = [[1, 1], [1, 1], [1, 1], [0, 1]]

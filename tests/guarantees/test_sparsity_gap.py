@@ -10,8 +10,8 @@ import pytest
 from random_jacobians import crosses, flats, pixels, random_blocks, random_jacobian, reference, scalar, weight
 
 from noumena.ambiguity import Blocks
+from noumena.guarantees.occam import point_gap
 from noumena.guarantees.sparsity_gap import generic_slot_gap, sparsity_gap
-from noumena.occam import point_gap
 
 
 def every_basis(J: np.ndarray, blocks: Blocks, rng: np.random.Generator) -> tuple[int, int]:

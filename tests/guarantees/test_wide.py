@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import noumena as nm
-from noumena import occam, surplus
-from noumena.guarantees import Rivals, competitors, models
+from noumena.guarantees import Rivals, competitors, models, occam, surplus
 from noumena.guarantees.competitors import Competitor, chain, conditions, substitutable, triangle
 from noumena.structure import Structure
 

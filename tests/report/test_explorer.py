@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import noumena as nm
-from noumena import queries
+from noumena.guarantees import queries
 from noumena.report import Chapter, Page, Table, Verdict, explorer, render
 from noumena.report.certificates import certificate_chapter
 from noumena.report.chapters import model_chapter, training_chapter

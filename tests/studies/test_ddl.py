@@ -7,11 +7,11 @@ import torch
 from noumena.checks import InputError
 from noumena.derivatives import jacobian
 from noumena.guarantees.diversity import clauses, overclaimed
-from noumena.occam import generic_gap
+from noumena.guarantees.occam import generic_gap
+from noumena.guarantees.surplus import hall_surplus
 from noumena.penalties import DependencySparsity
 from noumena.structure import Structure
 from noumena.studies.ddl import fig4, fig5, grouped, settings, table3, table4, table5, wide
-from noumena.surplus import hall_surplus
 
 TINY = {"steps": 6, "n_models": 2, "rows": 600}
 STUDIES = (fig4, fig5, table3, table4, table5, wide)

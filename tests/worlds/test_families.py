@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from noumena.checks import InputError
-from noumena.occam import generic_gap
-from noumena.surplus import hall_surplus
+from noumena.guarantees.occam import generic_gap
+from noumena.guarantees.surplus import hall_surplus
 from noumena.worlds import families, family
 
 SHAPES = [(1, 1), (2, 2), (3, 3), (3, 7), (5, 20)]

@@ -42,8 +42,8 @@ def audit(
     require(len(representations) >= 2, "audit must be given two or more files.", len(representations))
     from noumena.audits import audit as audited
     from noumena.audits.labels import read_labels
-    from noumena.worlds.columns import listed
-    from noumena.worlds.tables import read_table, require_key
+    from noumena.data.columns import listed
+    from noumena.data.tables import read_table, require_key
 
     require_key(key, *representations, *([] if input is None else [input]))
     wanted: Any = {"key": key, "columns": listed(columns), "drop": listed(drop) or (), "chooser": "--drop"}

@@ -50,8 +50,8 @@ def deconfound(
     Example: noumena deconfound profiles.csv.gz --batch plate --label treatment --missing "?,-999" --impute median
     """
     count(seed, "--seed", minimum=0)
-    from noumena.worlds.annotated import read_annotated
-    from noumena.worlds.columns import listed, require_finite
+    from noumena.data.annotated import read_annotated
+    from noumena.data.columns import listed, require_finite
 
     chosen: Any = {"features": listed(features), "missing": listed(missing) or ()}
     table = read_annotated(data, (batch, label), **chosen, impute=impute, sep=sep, decimal=decimal or ".")

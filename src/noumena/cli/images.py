@@ -36,7 +36,7 @@ def told(path: Path, number: int, shape: Shape) -> list[str]:
     kind = "grey pictures" if channels == 1 else "pictures in colour"
     said = [f"Read {number} {kind} of {height} × {width} pixels."]
     if path.is_dir():
-        from noumena.worlds.folders import moving
+        from noumena.data.folders import moving
 
         names = moving(path)
         files = f"{len(names)} file{'' if len(names) == 1 else 's'}"
@@ -114,7 +114,7 @@ def _array(path: Path, key: str | None) -> np.ndarray:
 def _folder(path: Path) -> tuple[Any, Shape]:
     import numpy as np
 
-    from noumena.worlds.folders import folder
+    from noumena.data.folders import folder
 
     images = folder(path)
     channels, height, width = images.shape

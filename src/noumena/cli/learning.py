@@ -193,8 +193,8 @@ def _table(data: Path, key: str | None, treated: dict[str, Any], *, standardise:
     """A table as it was asked for; what was done to it is said at once, and kept."""
     folder = data.is_dir() and data.suffix.lower() != ".zarr"
     require(not folder, "Data must be a file, or a folder of pictures with --image.", f"the folder {data}")
-    from noumena.worlds.columns import listed
-    from noumena.worlds.tables import read_prepared
+    from noumena.data.columns import listed
+    from noumena.data.tables import read_prepared
 
     lists = {name: listed(treated[name]) for name in ("columns", "drop", "missing")}
     chosen = {name: value for name, value in {**treated, **lists}.items() if value is not None}

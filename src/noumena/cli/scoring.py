@@ -44,8 +44,8 @@ def score(
     """
     count(seed, "--seed", minimum=0)
     count(rows, "--rows", minimum=0)
-    from noumena.worlds.columns import listed
-    from noumena.worlds.tables import read_table, require_key
+    from noumena.data.columns import listed
+    from noumena.data.tables import read_table, require_key
 
     require_key(key, true, learned)
     z = read_table(true, key=key, columns=listed(factors), words=True, chooser="--factors")
@@ -71,7 +71,7 @@ def _listed(discrete: str | None, names: tuple[str, ...]) -> Any:
     """None, True, False, or names and numbers of columns; a name goes before a number."""
     if discrete is None or discrete in ("all", "none"):
         return {"all": True, "none": False}.get(discrete or "")
-    from noumena.worlds.columns import listed
+    from noumena.data.columns import listed
 
     return [int(name) if name not in names and str(name).isdecimal() else name for name in listed(discrete) or ()]
 

@@ -16,14 +16,15 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from noumena import checks, queries
+from noumena import checks
 from noumena.ambiguity import Ambiguity, Blocks
 from noumena.checks import InputError
+from noumena.guarantees import queries
 from noumena.guarantees.answer import Answer, answer
 from noumena.guarantees.competitors import Competitor, Rivals
 from noumena.guarantees.flips import Flip, flips
+from noumena.guarantees.occam import Gap
 from noumena.guarantees.theorem import Hypothesis, Theorem
-from noumena.occam import Gap
 from noumena.structure import LatentSet, Structure
 
 if TYPE_CHECKING:

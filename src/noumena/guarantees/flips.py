@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from noumena.occam import MOST_LATENTS, generic_gap
+from noumena.guarantees.occam import MOST_LATENTS, generic_gap
+from noumena.guarantees.surplus import surplus
 from noumena.structure import Structure
-from noumena.surplus import surplus
 
 MOST_FLIPS = 32
 """The entries nearest to the threshold that are tried; the rest are counted."""

@@ -35,10 +35,10 @@ from noumena.checks import InputError
 from noumena.derivatives import Map, derivative, jacobian
 from noumena.guarantees import factors as fac
 from noumena.guarantees.decoders import outcome
+from noumena.guarantees.simulation import Simulation
 from noumena.guarantees.sparsity_gap import IRREDUCIBLE, SparsityGap, gaps_at, irreducible, partition, sparsest
 from noumena.guarantees.theorem import Hypothesis, Reading, Theorem
 from noumena.structure import Structure
-from noumena.worlds import SlotWorld, World
 
 POINTS, FEW_POINTS = 64, 16
 """Points at which supports are compared; at which blocks are split and higher derivatives taken."""
@@ -102,7 +102,7 @@ def mechanisms(
         checks.one_of(region, "region", ("box", "space"))
     seen = _look(subject, at, region, checks.number(tolerance, "tolerance", minimum=0, maximum=1))
     n = seen.J.shape[2]
-    slots = subject.slots if blocks is None and isinstance(subject, SlotWorld) else ()
+    slots = getattr(subject, "slots", ()) if blocks is None and isinstance(subject, Simulation) else ()
     given = None if blocks is None and not slots else _blocks(slots or blocks, n)
     found = given or fac.components(fac.dependency_graph(seen.compared.reshape(-1, n)))
     chosen = given or tuple((j,) for j in range(n))
@@ -169,7 +169,7 @@ def _look(subject: Any, at: Any, region: str | None, tolerance: float) -> _Seen:
         rng = seeds.numpy_generator(0, "generic entries", *subject.dense.shape)
         J = np.where(subject.dense, rng.normal(size=(2, *subject.dense.shape)), 0)
         return _Seen("structure", J, 0.0, None, region, structure=subject)
-    if isinstance(subject, World):
+    if isinstance(subject, Simulation):
         where, points = region or LAWS.get(subject.law.name), subject.latents(POINTS) if at is None else at
         return _Seen("world", *_look_through(subject.decoder, points, tolerance), where, structure=subject.structure)
     if callable(subject):

@@ -24,16 +24,16 @@ from noumena.guarantees.competitors import Competitor, substitutable, tried
 from noumena.guarantees.continuity import continuous_by_layers, followed
 from noumena.guarantees.decoders import outcome
 from noumena.guarantees.diversity import spanning, too_few
+from noumena.guarantees.occam import Gap, consistent_gap, point_gap
 from noumena.guarantees.precision import in_order, resolution_of, rounding
+from noumena.guarantees.simulation import Simulation
 from noumena.guarantees.spread import connected_law, connected_slices, full_dimensional
 from noumena.guarantees.subjects import EXPLAINED, generic_gap_of, no_denser
+from noumena.guarantees.surplus import pure_surplus
 from noumena.guarantees.theorem import Hypothesis
 from noumena.guarantees.witness import EXACT, Model
-from noumena.occam import Gap, consistent_gap, point_gap
 from noumena.strength import jacobians, spread, within
 from noumena.structure import Structure
-from noumena.surplus import pure_surplus
-from noumena.worlds import World
 
 SMALLEST, LARGEST = 1e-100, 1e100
 """Sizes of latent points, whose squares are numbers."""
@@ -86,7 +86,7 @@ class Read:
 
 def read(subject: Any, *, at: Any = None, threshold: float | None = None) -> Read:
     """Read a world, a fitted model, or a decoder ``at`` points."""
-    if isinstance(subject, World):
+    if isinstance(subject, Simulation):
         return _world(subject)
     if isinstance(subject, Estimator):
         return _fitted(subject, threshold)
@@ -131,7 +131,7 @@ def _require_derivatives(decoder: Map, points: Tensor) -> None:
     )
 
 
-def _world(world: World) -> Read:
+def _world(world: Simulation) -> Read:
     S, d_x, d_z = world.structure, world.n_observed, world.n_latents
     z = world.latents(within(VANISHING, d_x, d_z, entries=ASKED))
     gaussian = world.law.name in ("gaussian", "unit gaussian")

@@ -39,8 +39,8 @@ from noumena.guarantees.agreement import Agreement, agree, agreements, runs_of
 from noumena.guarantees.components import GAUSSIAN, INDEPENDENT, Components
 from noumena.guarantees.lipschitz import CONVEX, INJECTIVE, ISOMETRIC, BiLipschitz
 from noumena.guarantees.near_reading import Nearness
+from noumena.guarantees.simulation import Simulation
 from noumena.guarantees.theorem import Hypothesis, Theorem
-from noumena.worlds import World
 
 SOURCE = "Nelson et al. 2026, Theorem"
 RIGID, AFTER_ICA, STRUCTURAL = "rigid nearness", "nearness after ICA", "structural nearness"
@@ -83,7 +83,7 @@ def nearness(
     """
     constant = None if constant is None else checks.number(constant, "constant", minimum=0)
     settings: dict[str, Any] = {"restarts": checks.count(restarts, "restarts", minimum=2), "seed": seed}
-    if isinstance(subject, World):
+    if isinstance(subject, Simulation):
         z = subject.latents(ROWS, seed=seed) if at is None else at
         return _world(subject, _read(subject.decoder, z, settings), constant)
     if isinstance(subject, Estimator):
@@ -163,7 +163,7 @@ def _others(found: BiLipschitz) -> tuple[str, ...]:
 # ---- worlds --------------------------------------------------------------------------------------------------------
 
 
-def _world(world: World, read: _Decoded, constant: float | None) -> Nearness:
+def _world(world: Simulation, read: _Decoded, constant: float | None) -> Nearness:
     exact = "the observations are the decoder's output, without noise"
     noisy = f"noise of standard deviation {world.noise:g} hides the decoder's output"
     outputs = Hypothesis(OUTPUTS, "holds", exact) if world.noise == 0 else Hypothesis(OUTPUTS, "unknown", noisy)
@@ -178,7 +178,7 @@ def _world(world: World, read: _Decoded, constant: float | None) -> Nearness:
     return Nearness("world", theorems, "structural", size, read.lipschitz, found, (), constant)
 
 
-def _convex(world: World, read: _Decoded) -> Hypothesis:
+def _convex(world: Simulation, read: _Decoded) -> Hypothesis:
     if world.law.name in FULL_SUPPORT:
         return Hypothesis(CONVEX, "holds", f"the law {world.law.name!r} has density everywhere")
     if world.law.name == "uniform":
@@ -186,7 +186,7 @@ def _convex(world: World, read: _Decoded) -> Hypothesis:
     return lipschitz.convex(read.z, sampled=True)
 
 
-def _gaussian(world: World, read: _Decoded) -> Hypothesis:
+def _gaussian(world: Simulation, read: _Decoded) -> Hypothesis:
     if world.law.name in GAUSSIAN_LAWS and world.n_latents > 1:
         names = ", ".join(f"z{j + 1}" for j in range(world.n_latents))
         return Hypothesis(GAUSSIAN, "fails", f"{names} are Gaussian under the law {world.law.name!r}")
@@ -195,7 +195,7 @@ def _gaussian(world: World, read: _Decoded) -> Hypothesis:
     return ica.non_gaussian((read.components,))
 
 
-def _independent(world: World, read: _Decoded) -> Hypothesis:
+def _independent(world: Simulation, read: _Decoded) -> Hypothesis:
     if world.law.independent:
         return Hypothesis(INDEPENDENT, "holds", f"the law {world.law.name!r} has independent components")
     found = ica.dependence(read.z)
@@ -206,7 +206,7 @@ def _independent(world: World, read: _Decoded) -> Hypothesis:
     return Hypothesis(INDEPENDENT, "fails", evidence)
 
 
-def _white(world: World, z: np.ndarray) -> Hypothesis:
+def _white(world: Simulation, z: np.ndarray) -> Hypothesis:
     """Zero mean and unit covariance: known of a law, or within sampling error."""
     if world.law.name in WHITE_LAWS:
         return Hypothesis(WHITE, "holds", f"the law {world.law.name!r} has mean 0 and unit covariance")

@@ -8,11 +8,11 @@ from torch import Tensor
 
 from noumena.guarantees.certificate import ZEROS
 from noumena.guarantees.collisions import invertible_at
+from noumena.guarantees.simulation import Simulation
 from noumena.guarantees.subjects import IN_USE, INDEPENDENT, INVERTIBLE
 from noumena.guarantees.theorem import Hypothesis
 from noumena.guarantees.witness import MOST_DEPENDENCE, most_dependent
 from noumena.structure import Structure
-from noumena.worlds import World
 
 FEWEST = 100
 LEVEL = 0.01
@@ -23,7 +23,7 @@ SEARCHED = 1024
 POSITIVE_EVERYWHERE = ("gaussian", "unit gaussian", "laplace", "correlated gaussian", "linear sem")
 
 
-def invertible(world: World, resolution: float = 1e-9) -> Hypothesis:
+def invertible(world: Simulation, resolution: float = 1e-9) -> Hypothesis:
     """Whether the world's decoder can be undone, at its samples, and from what was checked when it was built: its
     decoder may have been replaced since."""
     z = world.latents(PROBES)
@@ -40,7 +40,7 @@ def invertible(world: World, resolution: float = 1e-9) -> Hypothesis:
     return found
 
 
-def density(world: World) -> Hypothesis:
+def density(world: Simulation) -> Hypothesis:
     """Whether the latents' density is positive everywhere."""
     name = "the density of the latents is positive everywhere"
     if world.law.name in POSITIVE_EVERYWHERE:
@@ -50,7 +50,7 @@ def density(world: World) -> Hypothesis:
     return Hypothesis(name, "unknown", f"nothing is known of the law {world.law.name!r}")
 
 
-def independent_law(world: World) -> Hypothesis:
+def independent_law(world: Simulation) -> Hypothesis:
     """Independence as the world's law has it."""
     if world.law.independent:
         return Hypothesis(INDEPENDENT, "holds", f"the law is {world.law.name}, independent")

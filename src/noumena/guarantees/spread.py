@@ -21,9 +21,9 @@ import numpy as np
 from jaxtyping import Float
 
 from noumena.guarantees.certificate import CONNECTED
+from noumena.guarantees.simulation import Simulation
 from noumena.guarantees.subjects import SPREAD
 from noumena.guarantees.theorem import Hypothesis
-from noumena.worlds import World
 
 PRODUCT_SHAPED = ("gaussian", "unit gaussian", "laplace", "uniform", "correlated gaussian", "linear sem")
 """Laws with a density that is positive on a box, whose slices are connected."""
@@ -62,7 +62,7 @@ THIN = 1e-6
 """Points whose smallest spread is this share of the largest, in units of each latent's own, lie on a plane."""
 
 
-def connected_law(world: World) -> Hypothesis:
+def connected_law(world: Simulation) -> Hypothesis:
     """Whether slices of a world's law are connected, as a sample of it shows, and by its name: a law may have been
     replaced under the name of another."""
     named = world.law.name in PRODUCT_SHAPED

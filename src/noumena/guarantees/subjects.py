@@ -18,10 +18,10 @@ from noumena.ambiguity import Ambiguity
 from noumena.guarantees.certificate import CONNECTED, NO_DENSER, POSITIVE_GAP, ZEROS, Certificate
 from noumena.guarantees.competitors import Rivals, left_out, unmatched
 from noumena.guarantees.diversity import closure_theorem, independence_theorem, paper_theorem
+from noumena.guarantees.occam import MOST_LATENTS, Gap, generic_gap
+from noumena.guarantees.surplus import surplus
 from noumena.guarantees.theorem import Hypothesis, Reading, Theorem
-from noumena.occam import MOST_LATENTS, Gap, generic_gap
 from noumena.structure import Structure
-from noumena.surplus import surplus
 
 if TYPE_CHECKING:
     from noumena.guarantees.models import Read

@@ -1,7 +1,7 @@
 """The explorer of a certificate's structure: what a page carries to show a latent and to answer queries by itself.
 
 The page holds the support, the blocks that are proved apart and the known competitors; its script reads the language of
-``noumena.queries`` and gives the answers of ``Certificate.query``, word by word.
+``noumena.guarantees.queries`` and gives the answers of ``Certificate.query``, word by word.
 
 **Deviations**: the browser's tables of Unicode may be newer than Python's, so that an error may print a character as it
 is that Python writes as a number. A saved table has an apostrophe before words that a spreadsheet would run.
@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from noumena import queries
 from noumena.checks import InputError
-from noumena.guarantees import Certificate
+from noumena.guarantees import Certificate, queries
 from noumena.report.page import Explorer
 from noumena.structure import Structure
 

@@ -14,9 +14,9 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from noumena import checks, seeds
 from noumena.checks import InputError
-from noumena.occam import MOST_LATENTS, generic_gap
+from noumena.guarantees.occam import MOST_LATENTS, generic_gap
+from noumena.guarantees.surplus import hall_surplus
 from noumena.structure import Structure
-from noumena.surplus import hall_surplus
 
 NAMES = ("dense", "banded", "lack-one", "triangular", "random")
 MOST_DRAWS = 20_000

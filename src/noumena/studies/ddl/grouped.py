@@ -24,7 +24,7 @@ from torch import Tensor
 from noumena import checks, seeds
 from noumena.checks import InputError
 from noumena.guarantees.diversity import clauses
-from noumena.occam import generic_gap
+from noumena.guarantees.occam import generic_gap
 from noumena.structure import Structure
 from noumena.studies.ddl import settings
 from noumena.worlds import Law, World, law, structured

@@ -31,6 +31,7 @@ import numpy as np
 import torch
 
 from noumena import checks, seeds
+from noumena.data import benchmarks
 from noumena.estimators.diffusion import EncDiff
 from noumena.estimators.directions import DisCo
 from noumena.estimators.estimator import Estimator
@@ -43,7 +44,6 @@ from noumena.nets.conv import ConvDecoder, ConvEncoder
 from noumena.nets.generator import StyleDiscriminator, StyleGenerator
 from noumena.penalties import DependencySparsity, HessianPenalty, LatentSparsity, OroJaR, Penalty
 from noumena.studies.rows import Row
-from noumena.worlds import benchmarks
 from noumena.worlds.rooms import Rooms
 
 FILES = {"dSprites": "NOUMENA_DSPRITES", "Sprites": "NOUMENA_SPRITES"}

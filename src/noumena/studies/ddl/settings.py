@@ -32,6 +32,7 @@ from noumena import checks, seeds
 from noumena.checks import InputError
 from noumena.estimators import VAE, Training
 from noumena.guarantees.diversity import clauses
+from noumena.guarantees.surplus import hall_surplus
 from noumena.penalties import DependencySparsity, LatentSparsity, Penalty
 from noumena.penalties.curvature import HessianPenalty
 from noumena.penalties.orthogonality import OroJaR
@@ -39,7 +40,6 @@ from noumena.report.curves import Curve
 from noumena.structure import Structure
 from noumena.studies import rows as tables
 from noumena.studies.rows import Row
-from noumena.surplus import hall_surplus
 from noumena.worlds import World, family, structured
 
 ROWS = 10_000

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from noumena import checks, seeds
+from noumena.data import benchmarks
 from noumena.estimators.rows import stretches
 from noumena.estimators.training import Training
-from noumena.worlds import benchmarks
 from noumena.worlds.rooms import Rooms
 
 VARIABLES = {"dSprites": "NOUMENA_DSPRITES", "Sprites": "NOUMENA_SPRITES"}

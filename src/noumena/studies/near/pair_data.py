@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from noumena import checks, seeds
-from noumena.worlds import benchmarks
+from noumena.data import benchmarks
 
 FILES = {"ani": ("h_networks.npz", "h_aev.npz"), "dsprites": ("dsprites_downsampled.npz",)}
 VARIABLES = {"ani": "NOUMENA_ANI1X", "dsprites": "NOUMENA_DSPRITES"}

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from noumena.checks import InputError
-from noumena.worlds.annotated import read_annotated
+from noumena.data.annotated import read_annotated
 
 X = np.random.default_rng(0).normal(size=(12, 3))
 PLATE = np.array([f"00{k}" for k in np.repeat([1, 2, 3], 4)])

@@ -22,12 +22,12 @@ from pathlib import Path
 import numpy as np
 
 from noumena import checks
-from noumena.worlds import archives
-from noumena.worlds.archives import Dataset, Member, existing, hold
-from noumena.worlds.cars import cars3d
-from noumena.worlds.images import Images, shaped
-from noumena.worlds.norb import smallnorb
-from noumena.worlds.pictures import Pictures, Size
+from noumena.data import archives
+from noumena.data.archives import Dataset, Member, existing, hold
+from noumena.data.cars import cars3d
+from noumena.data.image_files import Pictures, Size
+from noumena.data.images import Images, shaped
+from noumena.data.norb import smallnorb
 
 __all__ = ["Images", "cars3d", "dsprites", "falcor3d", "isaac3d", "mpi3d", "shapes3d", "smallnorb", "sprites"]
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from noumena import checks
-from noumena.worlds import pictures
-from noumena.worlds.archives import existing_folder
-from noumena.worlds.images import Images
-from noumena.worlds.pictures import Pictures, Size
-from noumena.worlds.tables import read_table
+from noumena.data import image_files
+from noumena.data.archives import existing_folder
+from noumena.data.image_files import Pictures, Size
+from noumena.data.images import Images
+from noumena.data.tables import read_table
 
 FOLDER = "folder"
 """The name of the factor that sub-folders are."""
@@ -32,10 +32,10 @@ def folder(path: str | Path, factors: str | Path | None = None, *, size: Size = 
     """
     root = existing_folder(path, "pictures")
     if size is not None:
-        pictures.extent(size)
+        image_files.extent(size)
     names = found(root)
     given = f"none in {root.name}"
-    checks.require(len(names) > 0, f"A folder must hold pictures ({', '.join(pictures.ENDINGS)}).", given)
+    checks.require(len(names) > 0, f"A folder must hold pictures ({', '.join(image_files.ENDINGS)}).", given)
     grey = _same_shape(root, names, size)
     columns = _folders(names) if factors is None else _columns(Path(factors), names)
     levels, ranks = _ranked(columns)
@@ -50,7 +50,7 @@ def found(root: Path) -> list[str]:
     for below, folders, files in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith(".")]
         shown = [name for name in files if not name.startswith(".")]
-        inside = [name for name in shown if name.lower().endswith(pictures.ENDINGS)]
+        inside = [name for name in shown if name.lower().endswith(image_files.ENDINGS)]
         names += [(Path(below) / name).relative_to(root).as_posix() for name in inside]
     return sorted(names)
 
@@ -63,13 +63,13 @@ def moving(path: str | Path) -> list[str]:
 
 
 def _moves(path: Path) -> bool:
-    with pictures.opened(path) as image:
+    with image_files.opened(path) as image:
         return bool(getattr(image, "is_animated", False))
 
 
 def _same_shape(root: Path, names: Sequence[str], size: Size) -> bool:
     """Whether all pictures are grey; refuses those of another shape than the first, unless a size is given."""
-    headers = [pictures.header(root / name) for name in names]
+    headers = [image_files.header(root / name) for name in names]
     height, width, _ = headers[0]
     for name, (high, wide, _) in zip(names, headers, strict=True):
         must = f"Pictures must all be {height} × {width} pixels like {names[0]}."

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noumena.checks import InputError
-from noumena.queries import DEEPEST, parse
+from noumena.guarantees.queries import DEEPEST, parse
 from noumena.structure import Structure
 
 S = Structure([[1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [0, 0, 1, 1, 0], [0, 1, 0, 1, 1]])
@@ -188,7 +188,7 @@ def test_a_name_of_both_is_the_observation() -> None:
 def test_an_observation_without_a_name_does_not_keep_a_query_from_ending() -> None:
     code = """
 import signal
-from noumena.queries import parse
+from noumena.guarantees.queries import parse
 from noumena.structure import Structure
 signal.alarm(2)
 print(parse("x", Structure([[1, 0], [0, 1]], observed=["", "x"])))

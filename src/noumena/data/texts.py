@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from noumena import checks
-from noumena.worlds.columns import Asked, Table
+from noumena.data.columns import Asked, Table
 
 MISSING = ("", "na", "nan", "n/a", "null", "none")
 UNNAMED = ("", "na", "nan", "n/a", "null")

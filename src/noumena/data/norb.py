@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from noumena import checks
-from noumena.worlds import archives, pictures
-from noumena.worlds.images import Images
+from noumena.data import archives, image_files
+from noumena.data.images import Images
 
 NAMES = ("category", "instance", "elevation", "azimuth", "lighting")
 GRID = (5, 10, 9, 18, 6)
@@ -61,7 +61,7 @@ class Norb:
 
     def __init__(self, sources: tuple[archives.Mapped, ...], size: int | None) -> None:
         self.sources, self.size = sources, size
-        height, width = sources[0].shape[2:] if size is None else pictures.extent(size)
+        height, width = sources[0].shape[2:] if size is None else image_files.extent(size)
         self._ends = np.cumsum([source.shape[0] for source in sources])
         self.shape = (int(self._ends[-1]), height, width, 1)
 
@@ -71,7 +71,7 @@ class Norb:
         for source, end in zip(self.sources, self._ends, strict=True):
             here = np.flatnonzero((chosen < end) & (chosen >= end - source.shape[0]))
             for row, image in zip(here, source[chosen[here] - end + source.shape[0], 0], strict=True):
-                out[row] = pictures.resized(image[:, :, None], self.size)
+                out[row] = image_files.resized(image[:, :, None], self.size)
         return out
 
 

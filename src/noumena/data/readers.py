@@ -17,9 +17,9 @@ import numpy as np
 
 from noumena import checks
 from noumena.checks import InputError
-from noumena.worlds.columns import AT_ONCE, Asked, Names, Table
-from noumena.worlds.texts import read_text
-from noumena.worlds.walks import walk
+from noumena.data.columns import AT_ONCE, Asked, Names, Table
+from noumena.data.hdf5_guard import walk
+from noumena.data.texts import read_text
 
 CODECS = {
     "adler32", "astype", "bitround", "blosc", "bytes", "bz2", "crc32", "crc32c", "delta", "endian", "fixedscaleoffset",

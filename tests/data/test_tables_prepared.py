@@ -11,9 +11,9 @@ import pytest
 from sklearn.impute import SimpleImputer
 
 from noumena.checks import InputError
-from noumena.worlds import columns
-from noumena.worlds.columns import Choice, Prepared, prepare
-from noumena.worlds.tables import read_prepared
+from noumena.data import columns
+from noumena.data.columns import Choice, Prepared, prepare
+from noumena.data.tables import read_prepared
 
 NAN, INF = np.nan, np.inf
 NAMES = ("age", "dose", "site")

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from noumena.checks import InputError
-from noumena.worlds import walks
-from noumena.worlds.archives import hold_hdf5
-from noumena.worlds.readers import open_h5ad
-from noumena.worlds.tables import read_table
+from noumena.data import hdf5_guard
+from noumena.data.archives import hold_hdf5
+from noumena.data.readers import open_h5ad
+from noumena.data.tables import read_table
 
 
 @pytest.fixture
@@ -29,15 +29,15 @@ def file(tmp_path: Path) -> Path:
 
 def test_the_walker_goes_through_a_whole_file_without_a_word(file: Path) -> None:
     path = Path(file.parent, "walker.py")
-    path.write_text(walks.WALKER)
+    path.write_text(hdf5_guard.WALKER)
     done = subprocess.run([sys.executable, str(path), str(file)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    walks.walk(file)
+    hdf5_guard.walk(file)
 
 
 @pytest.mark.parametrize("door", [read_table, open_h5ad, lambda path: hold_hdf5(path, ("deep",))])
 def test_every_door_for_hdf5_files_is_walked_through(file: Path, monkeypatch: pytest.MonkeyPatch, door) -> None:
-    monkeypatch.setattr(walks, "WALKER", "import os; os.abort()")
+    monkeypatch.setattr(hdf5_guard, "WALKER", "import os; os.abort()")
     with pytest.raises(
         InputError, match=r"^own\.h5 must be a complete \.h5 file\. Got one over which its library falls"
     ):
@@ -45,14 +45,14 @@ def test_every_door_for_hdf5_files_is_walked_through(file: Path, monkeypatch: py
 
 
 def test_a_walk_without_an_end_is_given_up(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walks, "WALKER", "while True: pass")
-    monkeypatch.setattr(walks, "PATIENCE", 0.3)
+    monkeypatch.setattr(hdf5_guard, "WALKER", "while True: pass")
+    monkeypatch.setattr(hdf5_guard, "PATIENCE", 0.3)
     with pytest.raises(InputError, match=r"Got one in which its library finds no end\.$"):
         read_table(file, key="deep/x")
 
 
 def test_what_a_walker_complains_of_is_left_to_the_reader(tmp_path: Path) -> None:
     (tmp_path / "own.h5").write_bytes(b"no such format")
-    walks.walk(tmp_path / "own.h5")
+    hdf5_guard.walk(tmp_path / "own.h5")
     with pytest.raises(InputError, match=r"own.h5 must be a complete .h5 file of numbers. Got: .*signature"):
         read_table(tmp_path / "own.h5")

@@ -26,7 +26,7 @@ import numpy as np
 
 from noumena import checks
 from noumena.checks import InputError
-from noumena.worlds.walks import walk
+from noumena.data.hdf5_guard import walk
 
 LARGEST = 2**28
 """Bytes of an array made anew that are kept in memory; a larger one lies in the temporary directory."""

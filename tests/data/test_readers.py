@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 
 from noumena.checks import InputError
+from noumena.data import columns as looked_at
+from noumena.data import readers
+from noumena.data.tables import ENDINGS, read_prepared, read_table
 from noumena.estimators import ICA
-from noumena.worlds import columns as looked_at
-from noumena.worlds import readers
-from noumena.worlds.tables import ENDINGS, read_prepared, read_table
 
 X = np.random.default_rng(0).normal(size=(30, 4))
 NAMES = ("pulse", "voice", "x 3", "gait")
@@ -268,7 +268,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
 def test_heavy_packages_are_imported_by_the_formats_that_need_them_only() -> None:
     import subprocess
 
-    code = "import sys, noumena.worlds.tables; print(*{'h5py', 'zarr', 'anndata', 'pandas'} & set(sys.modules))"
+    code = "import sys, noumena.data.tables; print(*{'h5py', 'zarr', 'anndata', 'pandas'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "\n")
 

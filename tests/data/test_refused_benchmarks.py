@@ -27,8 +27,8 @@ from benchmark_files import (
 )
 from scipy.io import savemat
 
-from noumena.worlds import norb
-from noumena.worlds.benchmarks import (
+from noumena.data import norb
+from noumena.data.benchmarks import (
     Images,
     cars3d,
     dsprites,

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from noumena import checks, seeds
-from noumena.worlds import archives
+from noumena.data import archives
 from noumena.worlds.world import Sample
 
 CHUNK = 512

@@ -12,7 +12,7 @@ import pytest
 from scipy.io import savemat
 
 from noumena.checks import InputError
-from noumena.worlds import norb
+from noumena.data import norb
 
 RNG = np.random.default_rng(0)
 GRID = np.array(list(product(range(2), range(3), range(2), range(2), range(2))))

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from noumena import surplus as module
-from noumena.occam import generic_gap, point_gap
-from noumena.surplus import hall_surplus, owned_surplus, pure_surplus, surplus
+from noumena.guarantees import surplus as module
+from noumena.guarantees.occam import generic_gap, point_gap
+from noumena.guarantees.surplus import hall_surplus, owned_surplus, pure_surplus, surplus
 
 
 def random_supports(n: int, *, most_rows: int = 13, most_latents: int = 4, seed: int = 0) -> Iterator[np.ndarray]:

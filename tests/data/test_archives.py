@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from noumena.checks import InputError
-from noumena.worlds import archives
-from noumena.worlds.archives import Dataset, Mapped, Member
-from noumena.worlds.benchmarks import mpi3d, shapes3d
+from noumena.data import archives
+from noumena.data.archives import Dataset, Mapped, Member
+from noumena.data.benchmarks import mpi3d, shapes3d
 
 RNG = np.random.default_rng(0)
 SIZES = (1, 1, 1, 2, 2, 32, 32)

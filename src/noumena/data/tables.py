@@ -13,8 +13,8 @@ import numpy as np
 
 from noumena import checks
 from noumena.checks import InputError
-from noumena.worlds.columns import Asked, Choice, Prepared, Table, decoded, prepare, require_names
-from noumena.worlds.readers import READERS
+from noumena.data.columns import Asked, Choice, Prepared, Table, decoded, prepare, require_names
+from noumena.data.readers import READERS
 
 ENDINGS = tuple(READERS)
 TEXTS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from noumena import checks
-from noumena.worlds import archives, pictures
-from noumena.worlds.images import Images
+from noumena.data import archives, image_files
+from noumena.data.images import Images
 
 NAMES = ("elevation", "azimuth", "car")
 GRID = (4, 24, 183)
@@ -53,7 +53,7 @@ class Cars:
 
     def __init__(self, folder: Path, names: tuple[str, ...], side: int, size: int | None) -> None:
         self.folder, self.names, self.side, self.size = folder.absolute(), names, side, size
-        height, width = pictures.extent(side if size is None else size)
+        height, width = image_files.extent(side if size is None else size)
         self.shape = (GRID[0] * GRID[1] * len(names), height, width, 3)
         self._kept = archives.room(self.shape, np.uint8)
         self._done = np.zeros(len(names), bool)
@@ -74,7 +74,7 @@ class Cars:
         found = np.asarray(_of_file(path, lambda: loadmat(path, variable_names=["im"])["im"]))
         _require_shape(path, found.shape, str(found.dtype), self.side)
         turned = found.transpose(4, 3, 0, 1, 2).reshape(-1, self.side, self.side, 3)
-        return np.stack([pictures.resized(np.ascontiguousarray(image), self.size) for image in turned])
+        return np.stack([image_files.resized(np.ascontiguousarray(image), self.size) for image in turned])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Cars, (self.folder, self.names, self.side, self.size)

@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 
 from noumena.checks import InputError
-from noumena.worlds import pictures
-from noumena.worlds.folders import folder
+from noumena.data import image_files
+from noumena.data.folders import folder
 
 RNG = np.random.default_rng(0)
 
@@ -105,8 +105,8 @@ def test_pictures_of_many_sizes_are_stretched_to_one(tmp_path: Path) -> None:
 
 def test_opening_reads_headers_and_one_picture_only(three: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
-    reader = pictures.Pictures._picture
-    monkeypatch.setattr(pictures.Pictures, "_picture", lambda self, place: read.append(place) or reader(self, place))
+    reader = image_files.Pictures._picture
+    monkeypatch.setattr(image_files.Pictures, "_picture", lambda self, place: read.append(place) or reader(self, place))
     found = folder(three)
     assert set(read) == {0}
     read.clear()

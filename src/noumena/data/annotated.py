@@ -15,10 +15,10 @@ import numpy as np
 
 from noumena import checks
 from noumena.checks import InputError
-from noumena.worlds.columns import Asked, Choice, Prepared, decoded, filled, refuse_infinite
-from noumena.worlds.readers import decoded_column, open_h5ad
-from noumena.worlds.tables import TEXTS, ending_of
-from noumena.worlds.texts import UNNAMED, coded_among, lines_of, number_of, numbers_of, plain
+from noumena.data.columns import Asked, Choice, Prepared, decoded, filled, refuse_infinite
+from noumena.data.readers import decoded_column, open_h5ad
+from noumena.data.tables import TEXTS, ending_of
+from noumena.data.texts import UNNAMED, coded_among, lines_of, number_of, numbers_of, plain
 
 ENDINGS = (*TEXTS, ".parquet", ".h5ad", ".npz")
 PREFIX = "metadata_"

@@ -13,8 +13,8 @@ import pytest
 
 from noumena.audits.given import checked
 from noumena.checks import InputError
-from noumena.worlds import texts
-from noumena.worlds.tables import read_prepared, read_table
+from noumena.data import texts
+from noumena.data.tables import read_prepared, read_table
 
 X = np.random.default_rng(0).normal(size=(20, 3))
 

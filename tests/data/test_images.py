@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from noumena.checks import InputError
-from noumena.worlds import archives
-from noumena.worlds.images import CHUNK, Images
+from noumena.data import archives
+from noumena.data.images import CHUNK, Images
 
 RNG = np.random.default_rng(0)
 

@@ -26,8 +26,8 @@ from benchmark_files import (
     two_cars,
 )
 
-from noumena.worlds import archives, benchmarks, cars, norb
-from noumena.worlds.benchmarks import (
+from noumena.data import archives, benchmarks, cars, norb
+from noumena.data.benchmarks import (
     Images,
     cars3d,
     dsprites,

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from noumena.checks import InputError
-from noumena.worlds import read_table
-from noumena.worlds.tables import ENDINGS
+from noumena.data import read_table
+from noumena.data.tables import ENDINGS
 
 X = np.random.default_rng(0).normal(size=(20, 3))
 NAMES = ("pulse", "voice", "x 3")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noumena import occam
-from noumena.occam import Gap, generic_gap, point_gap
-from noumena.surplus import hall_surplus
+from noumena.guarantees import occam
+from noumena.guarantees.occam import Gap, generic_gap, point_gap
+from noumena.guarantees.surplus import hall_surplus
 
 Cheapest = tuple[int, tuple[int, ...], np.ndarray]
 

@@ -6,7 +6,7 @@ is the smallest cost. A positive gap means that the given columns are the unique
 that explains the data with no more dependencies has these latents, up to order and element-wise maps.
 
 ``generic_gap`` reads it off a support, assuming entries that do not cancel by accident; ``point_gap`` computes
-it from the numbers of one Jacobian; ``noumena.surplus`` has the polynomial tests for more latents than that.
+it from the numbers of one Jacobian; ``noumena.guarantees.surplus`` has the polynomial tests for more latents than that.
 
 Proofs in one line each. *Generic:* rows ``R`` can be cancelled by a ``c`` with full support on ``T`` iff every
 ``R' ⊆ R`` meets at least ``|R'| + 1`` members of ``T`` (then no coordinate of ``c`` is forced to zero); such sets are
