@@ -106,9 +106,9 @@ def any_worlds(seed: int) -> Case:
 def _world(rng: np.random.Generator, seed: int, d: int, n: int, gap: int | None, **options: Any) -> Case:
     for k in range(100):
         try:
-            S = nm.worlds.family("random", d, n, gap=gap, seed=seed + 10**7 * k)
+            S = nm.worlds.family("random", d, n, gap=gap, random_state=seed + 10**7 * k)
             strength = float(rng.uniform(0.2, 0.6))
-            world = nm.worlds.structured(S, law=str(rng.choice(LAWS)), strength=strength, seed=seed)
+            world = nm.worlds.structured(S, law=str(rng.choice(LAWS)), strength=strength, random_state=seed)
             break
         except nm.InputError:  # there may be none of this size and gap
             gap, n = (None if gap is None else max(1, gap - 1)), n + 1

@@ -245,7 +245,9 @@ def fitted_world(
     seed: int, d: int, n: int, gap: int | None, law: str, *, n_models: int = 3, extra: int = 0, start: int | None = None
 ) -> Case:
     """A fit to a world of the library, with so many latents more than it has, from the seed ``start``."""
-    world = nm.worlds.structured(nm.worlds.family("random", d, n, gap=gap, seed=seed), law=law, seed=seed)
+    world = nm.worlds.structured(
+        nm.worlds.family("random", d, n, gap=gap, random_state=seed), law=law, random_state=seed
+    )
 
     def rows() -> tuple[np.ndarray, np.ndarray]:
         drawn = world.sample(ROWS)

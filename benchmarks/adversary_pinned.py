@@ -239,7 +239,7 @@ def late(calls: int) -> Case:
 
 def replaced(what: str) -> Case:
     """A world whose decoder was replaced by one that folds, or whose law by two clusters under an old name."""
-    world = nm.worlds.structured(nm.Structure(TEN != 0), seed=0)
+    world = nm.worlds.structured(nm.Structure(TEN != 0), random_state=0)
     decoder = world.decoder
 
     def folded(v: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ def cases(z, rng):
 
 def timed(z, z_hat, discrete, trees, seed):
     start = time.perf_counter()
-    found = dci(z, z_hat, discrete=discrete, trees=trees, shuffles=0, seed=seed)
+    found = dci(z, z_hat, discrete=discrete, trees=trees, shuffles=0, random_state=seed)
     return time.perf_counter() - start, np.array(found.value)
 
 

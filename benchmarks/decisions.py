@@ -44,14 +44,14 @@ def structures():
     answers = {}
     for seed in range(20):
         d = 3 + seed % 3
-        answers[str(seed)] = words(nm.certify(family("random", d, d + seed % 7, seed=seed)))
+        answers[str(seed)] = words(nm.certify(family("random", d, d + seed % 7, random_state=seed)))
     return answers, {}
 
 
 def worlds():
     answers = {}
     for seed, (d, dx, gap) in enumerate(WORLDS):
-        world = structured(family("random", d, dx, gap=gap, seed=seed), law="uniform", seed=seed)
+        world = structured(family("random", d, dx, gap=gap, random_state=seed), law="uniform", random_state=seed)
         answers[f"{d}x{dx}"] = words(nm.certify(world))
     return answers, {}
 
@@ -61,7 +61,7 @@ def decoders():
     answers, numbers = {}, {}
     turn = torch.tensor([[0.6, 0.8], [-0.8, 0.6]], dtype=torch.float64)
     for seed, (d, dx, gap) in enumerate(WORLDS):
-        world = structured(family("random", d, dx, gap=gap, seed=seed), law="uniform", seed=seed)
+        world = structured(family("random", d, dx, gap=gap, random_state=seed), law="uniform", random_state=seed)
         z, B = torch.as_tensor(world.sample(200).z), torch.eye(d, dtype=torch.float64)
         B[:2, :2] = turn
         plain, turned = (nm.certify(g, at=v) for g, v in
@@ -75,7 +75,7 @@ def decoders():
 
 def fits():
     """Few steps, so that rounding has not grown: the answer and the seed chosen."""
-    world = structured(family("random", 3, 10, gap=1, seed=0), seed=0)
+    world = structured(family("random", 3, 10, gap=1, random_state=0), random_state=0)
     x, training = world.sample(1000).x, nm.Training(steps=60, batch_size=128)
     answers, numbers = {}, {}
     for kind in (nm.VAE, nm.Autoencoder):

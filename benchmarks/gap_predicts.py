@@ -49,12 +49,12 @@ def world(k: int) -> tuple[World, float]:
         d_z = int(rng.choice(SIZES))
         d_x = int(rng.integers(d_z, 5 * d_z + 1))
         try:
-            structure = family("random", d_z, d_x, gap=gap, seed=FIRST_SEED + k)
+            structure = family("random", d_z, d_x, gap=gap, random_state=FIRST_SEED + k)
         except InputError:
             continue
         for strength, margin in STRENGTHS:
             try:
-                return structured(structure, strength=strength, margin=margin, seed=FIRST_SEED + k), strength
+                return structured(structure, strength=strength, margin=margin, random_state=FIRST_SEED + k), strength
             except InputError:
                 continue
 

@@ -16,7 +16,7 @@ import warnings
 import numpy as np
 import torch
 
-from noumena.estimators.ica import ICA
+from noumena.estimators.ica.ica import ICA
 from noumena.metrics.mixings import amari_distance
 
 

@@ -21,7 +21,7 @@ import psutil
 import torch
 from scipy.optimize import linear_sum_assignment
 
-from noumena.estimators.ica import ICA
+from noumena.estimators.ica.ica import ICA
 from noumena.metrics import mcc
 
 
@@ -80,7 +80,7 @@ def difference(ours, theirs):
 
 
 def import_torch():
-    import noumena.estimators.streams  # noqa: F401
+    import noumena.estimators.ica.streams  # noqa: F401
 
     return os.getpid()
 

@@ -22,9 +22,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from noumena import DependencySparsity, FactorVAE, HessianPenalty, OroJaR, Training
-from noumena.estimators import training as loop
+from noumena.estimators import loop
 from noumena.estimators.capture import tuned
-from noumena.estimators.rows import Bytes, Rows
+from noumena.estimators.sources import Bytes, Rows
 from noumena.nets import ConvDecoder, ConvEncoder
 from noumena.worlds.rooms import Rooms
 

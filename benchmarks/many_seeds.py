@@ -15,15 +15,15 @@ import numpy as np
 import torch
 
 import noumena as nm
-from noumena.estimators.training import one_cycle
+from noumena.estimators.loop import one_cycle
 
 K = 8
 BIAS = 0.05 * nm.DependencySparsity()
 
 
 def data():
-    structure = nm.worlds.family("random", 5, 20, gap=3, seed=0)
-    return nm.worlds.structured(structure, seed=0).sample(10_000).x
+    structure = nm.worlds.family("random", 5, 20, gap=3, random_state=0)
+    return nm.worlds.structured(structure, random_state=0).sample(10_000).x
 
 
 def estimator(penalty, batch_size, steps, dtype="float32", *, n_models, seed=0):

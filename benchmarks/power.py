@@ -38,8 +38,8 @@ def world_of(k: int) -> tuple[nm.worlds.World, dict[str, object]]:
         d_z, gap = int(rng.integers(3, 7)), int(rng.integers(1, 4))
         d_x, law, seed = int(d_z * rng.uniform(2.5, 4)), str(rng.choice(LAWS)), int(rng.integers(2**31))
         try:
-            structure = nm.worlds.family("random", d_z, d_x, gap=gap, seed=seed)
-            world = nm.worlds.structured(structure, law=law, seed=seed)
+            structure = nm.worlds.family("random", d_z, d_x, gap=gap, random_state=seed)
+            world = nm.worlds.structured(structure, law=law, random_state=seed)
         except InputError:  # too few observations for that gap, or no world with a margin
             continue
         return world, {"world": k, "latents": d_z, "observed": d_x, "gap": gap, "law": law, "seed": seed}

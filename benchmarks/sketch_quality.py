@@ -34,7 +34,7 @@ SUPPORT = [
 
 def table() -> tuple[np.ndarray, np.ndarray]:
     """Rows of a world of ten observations of four latents, and the latents."""
-    found = structured(Structure(SUPPORT), strength=0.3, seed=0).sample(ROWS + FRESH, seed=0)
+    found = structured(Structure(SUPPORT), strength=0.3, random_state=0).sample(ROWS + FRESH, random_state=0)
     return found.x, found.z
 
 

@@ -33,7 +33,7 @@ def main():
     warnings.simplefilter("ignore")
     if options.device == "cpu":
         torch.set_num_threads(1)
-    x = nm.worlds.structured(nm.worlds.family("random", 5, 20, gap=3, seed=0), seed=0).sample(10_000).x
+    x = nm.worlds.structured(nm.worlds.family("random", 5, 20, gap=3, random_state=0), random_state=0).sample(10_000).x
     short, times = options.steps // 10, {k: [] for k in SEEDS}
     for _ in range(options.rounds + 1):
         for k in SEEDS:

@@ -25,7 +25,7 @@ class Reached(Exception):
 
 
 def codes(n, seed):
-    world = nm.worlds.degenerate(n, edges=1, active="half", layers=3, mixing="affine", seed=seed)
+    world = nm.worlds.degenerate(n, edges=1, active="half", layers=3, mixing="affine", random_state=seed)
     sample = world.sample(ROWS)
     return sample.x @ np.random.default_rng(seed).normal(size=(n, n)), sample.z
 

@@ -13,9 +13,9 @@ import tracemalloc
 
 import numpy as np
 
+from noumena.metrics.factor_vae_score import factor_vae_score
 from noumena.metrics.factors import factors_of
 from noumena.metrics.fixed import fixed_factors
-from noumena.metrics.votes import factor_vae_score
 
 VOTES, BATCH = (10_000, 5_000), 64
 
@@ -104,7 +104,7 @@ def cases(options):
             print(f"{kind:10s} {name:26s} {factor_vae_score(z, z_hat, ceiling=True)}", flush=True)
     for rows in (50, 100, 300, 1000, 10_000):
         z = sample(rows, k, "continuous")
-        levels = [factor_vae_score(z, z, shuffles=10, seed=seed).chance for seed in range(3)]
+        levels = [factor_vae_score(z, z, shuffles=10, random_state=seed).chance for seed in range(3)]
         print(f"chance with {rows} rows and {k} factors {np.mean(levels):.3f} (1/K is {1 / k:.3f})", flush=True)
 
 

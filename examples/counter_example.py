@@ -7,7 +7,7 @@ S = nm.Structure(
     observed=["pulse", "breath", "voice", "gait", "grip", "reach"],
     latent=["calm", "age", "strength"],
 )
-world = nm.worlds.structured(S, law="unit gaussian", seed=0)
+world = nm.worlds.structured(S, law="unit gaussian", random_state=0)
 certificate = nm.certify(world)
 print(certificate.headline)
 

@@ -17,7 +17,7 @@ except ImportError:
 torch.manual_seed(0)
 torch.set_num_threads(1)
 truth = nm.Structure([[1, 0], [1, 0], [1, 0], [1, 1], [0, 1], [0, 1], [0, 1]])
-sample = nm.worlds.structured(truth, seed=0).sample(512)
+sample = nm.worlds.structured(truth, random_state=0).sample(512)
 x = torch.as_tensor(sample.x, dtype=torch.float32)
 x = (x - x.mean(dim=0)) / x.std(dim=0)
 

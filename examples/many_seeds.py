@@ -5,7 +5,7 @@ import torch
 import noumena as nm
 
 torch.set_num_threads(1)
-world = nm.worlds.structured(nm.worlds.family("lack-one", 3), seed=2)  # as many observations as latents
+world = nm.worlds.structured(nm.worlds.family("lack-one", 3), random_state=2)  # as many observations as latents
 sample = world.sample(2000)
 training = nm.Training(steps=600, batch_size=128)
 model = nm.VAE(3, penalty=0.05 * nm.DependencySparsity(), n_models=8, training=training, random_state=0).fit(sample.x)

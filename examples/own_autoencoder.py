@@ -8,7 +8,7 @@ import noumena as nm
 torch.manual_seed(0)
 torch.set_num_threads(1)
 truth = nm.Structure([[1, 0], [1, 0], [1, 0], [1, 1], [0, 1], [0, 1], [0, 1]])
-sample = nm.worlds.structured(truth, seed=0).sample(600)
+sample = nm.worlds.structured(truth, random_state=0).sample(600)
 
 
 class Mine(nn.Module):

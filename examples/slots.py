@@ -5,8 +5,8 @@ import torch
 import noumena as nm
 
 torch.set_num_threads(1)
-world = nm.worlds.overlapping(2, overlap=0.25, seed=0)  # 2 slots of 3 latents, 5 of 20 observations shared
-train, fresh = world.sample(6000), world.sample(1500, seed=1)
+world = nm.worlds.overlapping(2, overlap=0.25, random_state=0)  # 2 slots of 3 latents, 5 of 20 observations shared
+train, fresh = world.sample(6000), world.sample(1500, random_state=1)
 
 training = nm.Training(steps=700, batch_size=64)
 model = nm.SlotAutoencoder(n_slots=2, slot_size=3, n_models=2, training=training, random_state=0).fit(train.x)

@@ -12,7 +12,8 @@ import pytest
 import noumena as nm
 from noumena.cli import main
 from noumena.cli.images import channels_first, conv_nets, read_images
-from noumena.nets import ConvDecoder, ConvEncoder, ResidualEncoder, UNet, VectorQuantised
+from noumena.estimators.images import UNet, VectorQuantised
+from noumena.nets import ConvDecoder, ConvEncoder, ResidualEncoder
 
 QUICK = ["--steps", "4", "--batch-size", "16", "--latents", "2"]
 FILES = {"config.json", "weights.safetensors", "history.csv", "structure.csv"}

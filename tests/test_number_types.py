@@ -49,7 +49,7 @@ CEILING = """
 import sys, threading, time
 import numpy as np
 import noumena as nm
-from noumena.estimators import streams
+from noumena.estimators.ica import streams
 from noumena.data.tables import read_table
 
 streams.BLOCK_BYTES = 2**20

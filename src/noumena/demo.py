@@ -43,8 +43,8 @@ class Setting:
 
     def world(self, seed: int) -> World:
         """The world of this setting for a seed."""
-        structure = family("random", N_LATENTS, self.n_observed, gap=self.gap, seed=seed)
-        return structured(structure, strength=self.strength, margin=self.margin, seed=seed)
+        structure = family("random", N_LATENTS, self.n_observed, gap=self.gap, random_state=seed)
+        return structured(structure, strength=self.strength, margin=self.margin, random_state=seed)
 
 
 SETTINGS = (

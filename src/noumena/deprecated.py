@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from functools import wraps
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def moved(module: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
@@ -27,3 +30,30 @@ def moved(module: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         return getattr(import_module(home), new)
 
     return attribute
+
+
+def renamed(**names: str) -> Callable[[F], F]:
+    """A function that still takes a parameter by its old name, with a warning: ``@renamed(seed="random_state")``.
+
+    >>> @renamed(seed="random_state")
+    ... def draw(*, random_state=0):
+    ...     return random_state
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     draw(seed=3), str(caught[0].message)
+    (3, 'draw(seed=…) is now draw(random_state=…); the old name will go with the next release.')
+    """
+
+    def decorate(function: F) -> F:
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            for old in names.keys() & kwargs.keys():
+                name, new = function.__name__, names[old]
+                told = f"{name}({old}=…) is now {name}({new}=…); the old name will go with the next release."
+                warnings.warn(told, DeprecationWarning, stacklevel=2)
+                kwargs[new] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        return cast(F, call)
+
+    return decorate

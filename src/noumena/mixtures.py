@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from noumena import checks, seeds
+from noumena.deprecated import renamed
 
 ROUNDING = 1e-8
 """How far, relative to its size, a given covariance may be from symmetric and from having no negative variance."""
@@ -186,11 +187,13 @@ class Mixture:
 
     # ---- drawing -----------------------------------------------------------------------------------------
 
-    def sample(self, n: int, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    @renamed(seed="random_state")
+    def sample(self, n: int, *, random_state: Any = 0) -> tuple[np.ndarray, np.ndarray]:
         """``n`` points ``z`` and the component ``u`` of each; the same seed draws the same points.
 
         A coordinate without variance in a component equals its mean there exactly.
         """
+        seed = seeds.seed_of(random_state)
         n = checks.count(n, "n")
         random = seeds.numpy_generator(seeds.seed_of(seed), "mixture")
         u = random.choice(self.n_components, size=n, p=self.weights)

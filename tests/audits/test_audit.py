@@ -254,7 +254,7 @@ def test_the_record_survives_json():
 
 def test_the_same_seed_gives_the_same_numbers():
     other = SOURCE @ TURNS[0] + 0.3 * NOISE
-    first, again, another = (audit([SOURCE, other], folds=2, seed=seed) for seed in (0, 0, 1))
+    first, again, another = (audit([SOURCE, other], folds=2, random_state=seed) for seed in (0, 0, 1))
     assert first.to_dict() == again.to_dict()
     assert first.errors[RIGID][0, 1] != another.errors[RIGID][0, 1]
 

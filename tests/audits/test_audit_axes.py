@@ -11,7 +11,7 @@ from noumena.audits.axes import gaussian_columns, separable
 def two_runs(law, n, d, seed):
     rng = np.random.default_rng([seed, n, d])
     z = getattr(rng, law)(size=(n, d))
-    return audit([z, z @ ortho_group.rvs(d, random_state=rng)], shuffles=1, seed=seed)
+    return audit([z, z @ ortho_group.rvs(d, random_state=rng)], shuffles=1, random_state=seed)
 
 
 def test_gaussian_rows_of_few_columns_have_no_axes_however_often_they_seem_to_be_found_again():
@@ -68,7 +68,7 @@ def test_rotation_invariant_rows_have_no_axes(kind):
         length = np.linalg.norm(z, axis=1, keepdims=True)
         z = z / length if kind == "ring" else z * np.exp(rng.normal(size=(800, 1)))
         turn = np.linalg.qr(rng.normal(size=(2, 2)))[0]
-        axes = audit([z, z @ turn], folds=2, shuffles=1, seed=seed).axes
+        axes = audit([z, z @ turn], folds=2, shuffles=1, random_state=seed).axes
         assert axes is not None
         found += axes.found
     assert found <= 1

@@ -74,7 +74,7 @@ def test_only_what_is_asked_for_is_read_once_and_in_rising_order() -> None:
     np.testing.assert_array_equal(found.pictures([9, 4, 9, 20, -50]), source.array[[9, 4, 9, 20, 0]].reshape(5, 4))
     assert source.read == [0, 4, 9, 20]
     source.read.clear()
-    assert found.sample(3, seed=1).x.shape == (3, 4)
+    assert found.sample(3, random_state=1).x.shape == (3, 4)
     assert len(source.read) == 3
 
 
@@ -209,13 +209,13 @@ def test_rows_can_be_chosen_across_chunks() -> None:
 
 def test_samples_are_different_images_with_their_factors() -> None:
     found = image(n=50)
-    sample = found.sample(20, seed=3)
+    sample = found.sample(20, random_state=3)
     np.testing.assert_array_equal(sample.x, found.rows(sample.z[:, 0]))
     assert len(np.unique(sample.z)) == 20
     assert sample.z.dtype == np.int64
     assert sample.u is None
-    np.testing.assert_array_equal(sample.z, found.sample(20, seed=3).z)
-    assert (sample.z != found.sample(20, seed=4).z).any()
+    np.testing.assert_array_equal(sample.z, found.sample(20, random_state=3).z)
+    assert (sample.z != found.sample(20, random_state=4).z).any()
     assert found.sample(5, size=2).x.shape == (5, 4)
     assert sorted(found.sample(50).z[:, 0]) == list(range(50))
 

@@ -163,7 +163,7 @@ def test_ica_fits_a_mapped_file_in_blocks_and_never_asks_for_all_of_it(tmp_path:
     x = rng.laplace(size=(20_000, 3)) @ rng.normal(size=(3, 3))
     np.save(tmp_path / "x.npy", x)
     mapped = read_table(tmp_path / "x.npy", mmap=True).x
-    monkeypatch.setattr("noumena.estimators.streams.BLOCK_BYTES", 24 * 1000)
+    monkeypatch.setattr("noumena.estimators.ica.streams.BLOCK_BYTES", 24 * 1000)
     counted = mapped.view(Counting)
     Counting.asked = []
     model = ICA(random_state=0).fit(counted)

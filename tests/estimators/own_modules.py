@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import noumena as nm
-from noumena.estimators.own import Penalised, fit_penalised
+from noumena.estimators.penalised import Penalised, fit_penalised
 
 ROWS = torch.randn(40, 6, generator=torch.Generator().manual_seed(0))
 QUICK = nm.Training(steps=4, batch_size=16)

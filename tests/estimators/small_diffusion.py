@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from noumena.estimators.diffusion import DiffusionObjective, EncDiff
-from noumena.estimators.training import Training
+from noumena.estimators.images.enc_diff import DiffusionObjective, EncDiff
+from noumena.estimators.images.unet import UNet
+from noumena.estimators.images.vector_quantised import VectorQuantised
+from noumena.estimators.loop import Training
 from noumena.nets.residual import ResidualEncoder
-from noumena.nets.unet import UNet
-from noumena.nets.vector_quantised import VectorQuantised
 
 PLAN = Training(steps=3, batch_size=8, learning_rate=1e-3, average=0.5)
 TINY: dict[str, Any] = {

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from noumena.estimators.directions import DisCo
-from noumena.estimators.plan import Training
+from noumena.estimators.images.disco import DisCo
+from noumena.estimators.images.style_networks import StyleDiscriminator, StyleGenerator
+from noumena.estimators.training import Training
 from noumena.nets.conv import ConvEncoder
-from noumena.nets.generator import StyleDiscriminator, StyleGenerator
 
 FIRST = Training(steps=2, batch_size=8, learning_rate=2e-3)
 SECOND = Training(steps=3, batch_size=8, learning_rate=1e-2)

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 import noumena as nm
-from noumena.estimators.training import Objective, Rows, train
+from noumena.estimators.loop import Objective, Rows, train
 
 BIAS = 0.05 * nm.DependencySparsity()
 

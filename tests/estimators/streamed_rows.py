@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from noumena.checks import InputError
-from noumena.estimators import streams
+from noumena.estimators.ica import streams
 
 N, P, K = 3001, 5, 4
 CHUNKS = ((1000, 1, 700, 0, 1300), (P,))

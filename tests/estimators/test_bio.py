@@ -15,7 +15,7 @@ import noumena as nm
 from noumena import seeds
 from noumena.checks import InputError
 from noumena.estimators.bio import BioAE, activity, negativity, squared_weights
-from noumena.estimators.training import Training
+from noumena.estimators.loop import Training
 from noumena.metrics import mcc
 from noumena.nets import MLP
 

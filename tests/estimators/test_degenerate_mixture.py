@@ -13,8 +13,8 @@ from sklearn.decomposition import PCA
 from sparse_rows import ICA, Unbent, affine_world, sparse_latents
 
 from noumena.checks import InputError
-from noumena.estimators.degenerate import DegenerateMixture
-from noumena.estimators.stages import (
+from noumena.estimators.sparse.degenerate import DegenerateMixture
+from noumena.estimators.sparse.stages import (
     Criteria,
     Identity,
     active,

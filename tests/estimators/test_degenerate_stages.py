@@ -15,9 +15,9 @@ from sparse_rows import ICA, Unbent, affine_world, sparse_latents
 import noumena as nm
 from noumena.checks import DivergenceError, InputError
 from noumena.estimators.autoencoder import Autoencoder
-from noumena.estimators.degenerate import DegenerateMixture
-from noumena.estimators.lagrangian import ConstrainedComponents
-from noumena.estimators.stages import (
+from noumena.estimators.sparse.degenerate import DegenerateMixture
+from noumena.estimators.sparse.lagrangian import ConstrainedComponents
+from noumena.estimators.sparse.stages import (
     fit_seeds,
     published_stage1,
 )

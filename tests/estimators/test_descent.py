@@ -10,9 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import noumena as nm
 from noumena.checks import InputError
-from noumena.estimators import training as loop
+from noumena.estimators import loop
 from noumena.estimators.descent import BoundedDescent
-from noumena.estimators.training import Objective, Rows, train
+from noumena.estimators.loop import Objective, Rows, train
 
 BIAS = 0.05 * nm.DependencySparsity(points=32)
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
 from noumena.checks import InputError
-from noumena.estimators import diffusion
-from noumena.estimators.diffusion import STEPS, DiffusionObjective, EncDiff, ddim, levels, trailing
+from noumena.estimators.images import enc_diff as diffusion
+from noumena.estimators.images.enc_diff import STEPS, DiffusionObjective, EncDiff, ddim, levels, trailing
 from noumena.penalties import DependencySparsity, HessianPenalty, Interaction, LatentSparsity, OroJaR
 
 # ---- noise -------------------------------------------------------------------------------------------------------

@@ -14,13 +14,14 @@ from torch import Tensor
 
 from noumena import derivatives, seeds
 from noumena.checks import InputError
-from noumena.estimators import diffusion, runs
-from noumena.estimators.diffusion import Denoiser, DiffusionObjective, EncDiff
-from noumena.estimators.training import Training
-from noumena.estimators.vector_autoencoder import VectorObjective
+from noumena.estimators.images import enc_diff as diffusion
+from noumena.estimators.images.enc_diff import Denoiser, DiffusionObjective, EncDiff
+from noumena.estimators.images.unet import UNet
+from noumena.estimators.images.vector_autoencoder import VectorObjective
+from noumena.estimators.images.vector_quantised import VectorQuantised
+from noumena.estimators.loop import Training
+from noumena.estimators.save import _PARTS, ESTIMATORS, load, save
 from noumena.nets.residual import ResidualEncoder
-from noumena.nets.unet import UNet
-from noumena.nets.vector_quantised import VectorQuantised
 from noumena.penalties import LatentSparsity
 
 
@@ -80,11 +81,11 @@ def test_bytes_are_taken_in_units_of_255() -> None:
 
 
 def test_a_fit_comes_back_from_a_file(fitted: EncDiff, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(runs.ESTIMATORS, "EncDiff", EncDiff)
+    monkeypatch.setitem(ESTIMATORS, "EncDiff", EncDiff)
     for part in (UNet, VectorQuantised, ResidualEncoder):
-        monkeypatch.setitem(runs._PARTS, part.__name__, part)
-    runs.save(fitted, tmp_path)
-    again: Any = runs.load(tmp_path)
+        monkeypatch.setitem(_PARTS, part.__name__, part)
+    save(fitted, tmp_path)
+    again: Any = load(tmp_path)
     x = pictures()
     assert np.array_equal(again.transform_all(x), fitted.transform_all(x))
     z = fitted.transform(x)

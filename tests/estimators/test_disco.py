@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 
-from noumena.estimators.directions import DisCoObjective, split
-from noumena.estimators.variations import chosen, contrast, entropy, shifts, variation
+from noumena.estimators.images.disco import DisCoObjective, split
+from noumena.estimators.images.variations import chosen, contrast, entropy, shifts, variation
 from noumena.penalties import DependencySparsity, HessianPenalty, LatentSparsity, OroJaR
 from noumena.penalties.penalty import PenaltySum
 

@@ -15,11 +15,12 @@ from torch import Tensor
 
 from noumena import seeds
 from noumena.checks import InputError
-from noumena.estimators import directions, runs
-from noumena.estimators.directions import DisCo, DisCoObjective, styled
-from noumena.estimators.generator import StyleGAN
-from noumena.estimators.plan import Training
-from noumena.nets.generator import StyleDiscriminator, StyleGenerator
+from noumena.estimators.images import disco as directions
+from noumena.estimators.images.disco import DisCo, DisCoObjective, styled
+from noumena.estimators.images.style_gan import StyleGAN
+from noumena.estimators.images.style_networks import StyleDiscriminator, StyleGenerator
+from noumena.estimators.save import _PARTS, ESTIMATORS, load, save
+from noumena.estimators.training import Training
 from noumena.penalties import DependencySparsity, HessianPenalty, LatentSparsity, OroJaR
 
 # ---- the estimator ---------------------------------------------------------------------------------------------
@@ -79,13 +80,13 @@ def test_the_same_seed_gives_the_same_model_and_seeds_do_not_meet() -> None:
 
 
 def test_a_fitted_model_is_saved_and_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(runs.ESTIMATORS, "DisCo", DisCo)
+    monkeypatch.setitem(ESTIMATORS, "DisCo", DisCo)
     for part in (StyleGenerator, StyleDiscriminator):
-        monkeypatch.setitem(runs._PARTS, part.__name__, part)
+        monkeypatch.setitem(_PARTS, part.__name__, part)
     x = pictures()
     fitted = model(penalty=0.1 * OroJaR(), n_models=2).fit(x)
-    runs.save(fitted, tmp_path / "run")
-    again: Any = runs.load(tmp_path / "run")
+    save(fitted, tmp_path / "run")
+    again: Any = load(tmp_path / "run")
     assert np.array_equal(fitted.transform_all(x), again.transform_all(x))
     assert np.array_equal(fitted.inverse_transform(np.ones((2, 3))), again.inverse_transform(np.ones((2, 3))))
     assert np.array_equal(fitted.sample(3), again.sample(3))
@@ -110,7 +111,7 @@ def test_bytes_are_seen_in_units_of_255_and_come_out_in_their_own() -> None:
     seen = of.encoder(torch.as_tensor(x[:3] / 255.0, dtype=torch.float32)).numpy()
     np.testing.assert_allclose(fitted.transform(x[:3]), seen, rtol=1e-4, atol=1e-5)
     noise = torch.randn(2, 4, generator=seeds.generator(7, "samples"))
-    np.testing.assert_allclose(fitted.sample(2, seed=7), 255 * of.decoder.generator(noise).numpy(), rtol=1e-5)
+    np.testing.assert_allclose(fitted.sample(2, random_state=7), 255 * of.decoder.generator(noise).numpy(), rtol=1e-5)
 
 
 def test_without_builders_images_tell_their_shape() -> None:

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 
 import noumena as nm
-from noumena.estimators import training as loop
+from noumena.estimators import loop
 from noumena.estimators.exchange import ANGLES, change, count, exchanges, pair_moves, remix
 from noumena.estimators.history import History
 from noumena.estimators.polish import _better

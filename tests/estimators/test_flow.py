@@ -184,15 +184,15 @@ def test_the_log_density_is_that_of_the_latents_and_the_decoder(fitted):
 
 
 def test_samples_have_the_moments_of_the_data(fitted):
-    x, new = bent(20_000, seed=9), fitted.sample(20_000, seed=1)
+    x, new = bent(20_000, seed=9), fitted.sample(20_000, random_state=1)
     assert np.allclose(new.mean(axis=0), x.mean(axis=0), rtol=0, atol=0.1 * x.std(axis=0))
     assert np.allclose(new.std(axis=0), x.std(axis=0), rtol=0.1)
-    assert np.array_equal(new, fitted.sample(20_000, seed=1))
-    assert not np.allclose(new, fitted.sample(20_000, seed=2))
+    assert np.array_equal(new, fitted.sample(20_000, random_state=1))
+    assert not np.allclose(new, fitted.sample(20_000, random_state=2))
     with pytest.raises(nm.InputError, match="n must be"):
         fitted.sample(0)
     with pytest.raises(nm.InputError, match="seed must be"):
-        fitted.sample(1, seed=-1)
+        fitted.sample(1, random_state=-1)
 
 
 def test_the_density_of_gaussian_data_approaches_the_truth():

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 import noumena as nm
 from noumena.ambiguity import Ambiguity
 from noumena.checks import InputError
-from noumena.estimators.gaussians import DegenerateGaussians, _flat, mixture_of_masks
+from noumena.estimators.sparse.gaussians import DegenerateGaussians, _flat, mixture_of_masks
 from noumena.mixtures import Mixture
 
 LAW = Mixture(
@@ -36,7 +36,7 @@ def noisy(z: np.ndarray, spread: float) -> np.ndarray:
 
 @pytest.mark.parametrize(("spread", "threshold"), [(0.0, 1e-3), (1e-3, 0.01), (0.02, 0.1)])
 def test_rows_with_the_same_zeros_are_one_component(spread, threshold):
-    z, u = LAW.sample(6000, seed=1)
+    z, u = LAW.sample(6000, random_state=1)
     found = mixture_of_masks(noisy(z, spread), threshold=threshold)
     assert np.array_equal(found.masks, MASKS)
     assert np.mean(np.array(ORDER)[found.labels] == u) > 0.97
@@ -49,7 +49,7 @@ def test_rows_with_the_same_zeros_are_one_component(spread, threshold):
 
 
 def test_the_moments_are_those_of_the_rows():
-    z, u = LAW.sample(500, seed=2)
+    z, u = LAW.sample(500, random_state=2)
     found = mixture_of_masks(z)
     assert found.exact.all()
     for j, component in enumerate(ORDER):
@@ -70,7 +70,7 @@ def test_a_small_value_by_accident_makes_no_component_and_a_frequent_pattern_doe
 
 
 def test_rare_patterns_join_the_nearest_and_leave_its_moments_alone():
-    z, _ = LAW.sample(1000, seed=3)
+    z, _ = LAW.sample(1000, random_state=3)
     spoilt = np.vstack([z, np.full((4, 3), 2.0)])
     found, clean = mixture_of_masks(spoilt), mixture_of_masks(z)
     assert np.array_equal(found.masks, clean.masks)
@@ -82,7 +82,7 @@ def test_rare_patterns_join_the_nearest_and_leave_its_moments_alone():
 
 
 def test_the_ladder_reads_permutation_and_scaling_off_the_codes_of_a_good_world():
-    z, _ = LAW.sample(4000, seed=4)
+    z, _ = LAW.sample(4000, random_state=4)
     law = mixture_of_masks(z).mixture
     reading = nm.degenerate_ladder(law, rows=z)
     assert reading.broken == ()
@@ -124,7 +124,7 @@ def matched(model: DegenerateGaussians, law: Mixture) -> list[int]:
 
 @pytest.mark.parametrize("spread", [0.0, 0.01])
 def test_flat_components_are_found_with_their_ranks(spread):
-    z, u = LAW.sample(2000, seed=5)
+    z, u = LAW.sample(2000, random_state=5)
     x = noisy(z, spread)
     model = DegenerateGaussians(3, n_restarts=3).fit(x)
     order = matched(model, LAW)
@@ -142,7 +142,7 @@ def test_ranks_differ_where_the_components_do_also_off_the_axes():
     turn = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
     covariances = [turn @ np.diag(d) @ turn.T for d in ([2, 0, 0], [1, 1.5, 0], [1, 0.7, 0.8])]
     law = Mixture([0.3, 0.3, 0.4], [[4, 0, 0], [0, 5, 0], [0, 0, -5]], covariances)
-    model = DegenerateGaussians(3, n_restarts=2).fit(1000 * noisy(law.sample(1500, seed=6)[0], 0.003))
+    model = DegenerateGaussians(3, n_restarts=2).fit(1000 * noisy(law.sample(1500, random_state=6)[0], 0.003))
     order = np.argsort(model.ranks_)
     assert model.ranks_[order].tolist() == [1, 2, 3]
     assert model.noise_[order[2]] == 0
@@ -151,7 +151,7 @@ def test_ranks_differ_where_the_components_do_also_off_the_axes():
 
 
 def test_snapped_to_axes_the_ladder_ends_at_permutation_and_scaling():
-    x = noisy(LAW.sample(2000, seed=7)[0], 0.005)
+    x = noisy(LAW.sample(2000, random_state=7)[0], 0.005)
     model = DegenerateGaussians(3, n_restarts=2, axes=True).fit(x)
     assert model.ranks_.tolist() == [2, 2, 2]
     for covariance in model.mixture_.covariances:
@@ -162,7 +162,7 @@ def test_snapped_to_axes_the_ladder_ends_at_permutation_and_scaling():
 
 
 def test_densities_and_probabilities_are_those_of_the_mixture_with_its_noise():
-    z, _ = LAW.sample(300, seed=8)
+    z, _ = LAW.sample(300, random_state=8)
     x = noisy(z, 0.1)
     model = DegenerateGaussians(2, n_restarts=1, max_iter=20).fit(x)
     parts = zip(model.mixture_.weights, model.mixture_.means, model.covariances_, strict=True)
@@ -187,7 +187,7 @@ def test_a_component_without_a_gap_is_full():
 
 
 def test_the_same_state_fits_the_same_and_the_data_are_forgotten():
-    x = noisy(LAW.sample(200, seed=0)[0], 0.01)
+    x = noisy(LAW.sample(200, random_state=0)[0], 0.01)
     first = DegenerateGaussians(3, n_restarts=1, random_state=3).fit(x)
     again: Any = clone(first)
     again.fit(x)

@@ -14,10 +14,10 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from noumena.checks import InputError
-from noumena.estimators.contrasts import NAMES, contrast_called
-from noumena.estimators.ica import ICA
-from noumena.estimators.moments import Moments, Table
-from noumena.estimators.rotation import change, polar, rotate, stages
+from noumena.estimators.ica.contrasts import NAMES, contrast_called
+from noumena.estimators.ica.ica import ICA
+from noumena.estimators.ica.moments import Moments, Table
+from noumena.estimators.ica.rotation import change, polar, rotate, stages
 from noumena.metrics.mixings import amari_distance
 
 
@@ -132,7 +132,7 @@ def test_a_stage_of_few_rows_needs_the_correction_for_not_being_white():
 def test_stages_do_not_change_where_the_iteration_rests(monkeypatch):
     x, _ = mixed(rows=24_000, d=10)
     staged = ICA(tol=1e-7).fit(x)
-    monkeypatch.setattr("noumena.estimators.rotation.stages", lambda rows, components: [None])
+    monkeypatch.setattr("noumena.estimators.ica.rotation.stages", lambda rows, components: [None])
     whole = ICA(tol=1e-7).fit(x)
     assert staged.passes_ < whole.passes_ == whole.n_iter_
     assert same(staged.components_, whole.components_, atol=1e-3)

@@ -12,7 +12,7 @@ from torch import nn
 
 from noumena import seeds
 from noumena.checks import DivergenceError, InputError
-from noumena.estimators.lagrangian import ConstrainedComponents, InnerAutoencoder, LinearChain, _batches
+from noumena.estimators.sparse.lagrangian import ConstrainedComponents, InnerAutoencoder, LinearChain, _batches
 from noumena.metrics import mcc
 
 QUICK = ConstrainedComponents(steps=3, batch_size=64, layers=(2,))

@@ -16,7 +16,7 @@ from noumena import seeds
 from noumena.checks import InputError
 from noumena.derivatives import jacobian
 from noumena.estimators.likelihoods import check_range, emitting, misfit, output
-from noumena.estimators.training import Training
+from noumena.estimators.loop import Training
 from noumena.estimators.vae import VAEObjective
 from noumena.nets.conv import ConvDecoder, ConvEncoder
 

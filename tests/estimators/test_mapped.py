@@ -12,7 +12,7 @@ from sklearn.base import clone
 import noumena as nm
 from noumena.checks import InputError
 from noumena.data import tables
-from noumena.estimators import rows as shown
+from noumena.estimators import sources as shown
 
 QUICK = nm.Training(steps=40, batch_size=32)
 

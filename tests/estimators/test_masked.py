@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from noumena.derivatives import jacobian
-from noumena.estimators.masked import MaskedDecoder, masked, plain, row_errors
+from noumena.estimators.refit.masked import MaskedDecoder, masked, plain, row_errors
 
 NETWORKS = {
     "leaky": lambda: nn.Sequential(nn.Linear(3, 8), nn.LeakyReLU(0.2), nn.Linear(8, 5)),

@@ -263,7 +263,7 @@ def test_stopping_by_hand_before_there_is_a_mixture_stops(monkeypatch):
         raise KeyboardInterrupt
 
     model = nm.VaDE(2, 2, pretraining=5, encoder=TINY, decoder=TINY, training=QUICK, random_state=0)
-    monkeypatch.setattr("noumena.estimators.training._Fit._update", stopped)
+    monkeypatch.setattr("noumena.estimators.loop._Fit._update", stopped)
     with pytest.raises(KeyboardInterrupt), pytest.warns(UserWarning, match="Stopped by hand"):
         model.fit(clusters(60)[0])
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 import noumena as nm
 from noumena.checks import InputError
-from noumena.estimators import runs
-from noumena.estimators.own import Penalised
+from noumena.estimators.penalised import Penalised
+from noumena.estimators.save import ESTIMATORS
 
 
 def weights(module: nn.Module) -> list[Tensor]:
@@ -30,7 +30,7 @@ def same(first: list[Tensor], second: list[Tensor], tolerance: float = 0.0) -> b
 @pytest.mark.slow
 def test_a_penalised_module_of_ones_own_recovers_a_structure_and_is_certified() -> None:
     S = nm.Structure([[1, 0], [1, 0], [1, 0], [1, 1], [0, 1], [0, 1], [0, 1]])
-    world = nm.worlds.structured(S, seed=0)
+    world = nm.worlds.structured(S, random_state=0)
     sample = world.sample(600)
     torch.manual_seed(0)
     pair = (
@@ -162,7 +162,7 @@ def test_pictures_go_in_as_they_are_and_through_convolutions() -> None:
 
 
 def test_a_saved_model_is_loaded_with_its_module(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(runs.ESTIMATORS, "Penalised", Penalised)
+    monkeypatch.setitem(ESTIMATORS, "Penalised", Penalised)
     model = fitted(Theirs(), loss="loss", n_models=2)
     nm.save(model, tmp_path)
     with pytest.raises(InputError, match="module= again"):

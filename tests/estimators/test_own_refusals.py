@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import noumena as nm
 from noumena.checks import InputError
-from noumena.estimators.own import paired
+from noumena.estimators.penalised import paired
 
 
 def refusal(module: Any, rows: Any = ROWS, **settings: Any) -> str:

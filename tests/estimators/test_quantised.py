@@ -13,8 +13,8 @@ from torch import Tensor
 import noumena as nm
 from noumena import seeds
 from noumena.checks import InputError
-from noumena.estimators.quantised import QLAE, nearest, quantised, straight_through
-from noumena.estimators.training import Training
+from noumena.estimators.images.qlae import QLAE, nearest, quantised, straight_through
+from noumena.estimators.loop import Training
 from noumena.nets import MLP
 from noumena.nets.conv import ConvDecoder, ConvEncoder
 

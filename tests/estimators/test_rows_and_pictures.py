@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import noumena as nm
-from noumena.estimators import rows as shown
-from noumena.estimators.rows import Bytes, Lazy, Rows, are_pictures
+from noumena.estimators import sources as shown
+from noumena.estimators.sources import Bytes, Lazy, Rows, are_pictures
 from noumena.worlds.rooms import Rooms
 
 QUICK = nm.Training(steps=6, batch_size=16)

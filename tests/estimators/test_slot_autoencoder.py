@@ -12,8 +12,8 @@ from torch import nn
 
 from noumena.checks import InputError
 from noumena.estimators.autoencoder import Autoencoder
+from noumena.estimators.loop import Training
 from noumena.estimators.slots import NET, SlotAutoencoder, regrouped
-from noumena.estimators.training import Training
 from noumena.metrics.slots import sis
 from noumena.penalties import CompositionalContrast, GroupSparsity
 from noumena.worlds.slots import overlapping
@@ -22,7 +22,7 @@ QUICK = Training(steps=8, batch_size=32)
 
 
 def data(n: int = 200, seed: int = 0) -> np.ndarray:
-    return overlapping(2, slot_size=2, per_slot=4, overlap=0.25, seed=1).sample(n, seed=seed).x
+    return overlapping(2, slot_size=2, per_slot=4, overlap=0.25, random_state=1).sample(n, random_state=seed).x
 
 
 def quick(**changes: object) -> SlotAutoencoder:
@@ -173,8 +173,8 @@ def test_bad_input_is_one_sentence(model: SlotAutoencoder, sentence: str) -> Non
 
 
 def test_overlapping_slots_are_recovered_by_the_default_and_not_without_it() -> None:
-    world = overlapping(2, overlap=0.5, seed=100)
-    x, fresh = world.sample(4000).x, world.sample(800, seed=1)
+    world = overlapping(2, overlap=0.5, random_state=100)
+    x, fresh = world.sample(4000).x, world.sample(800, random_state=1)
     training = Training(steps=500, batch_size=64)
     fitted = SlotAutoencoder(2, 3, training=training, random_state=0).fit(x)
     found = sis(fresh.z, fitted.transform(fresh.x), slots=world.slots).score

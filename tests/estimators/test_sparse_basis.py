@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.spatial.distance import cdist
 
-from noumena.estimators.sparse_basis import (
+from noumena.estimators.sparse.basis import (
     Objective,
     anneal,
     centred,

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from noumena.checks import InputError
-from noumena.estimators.components import SparseComponents, _agreement, _snapped
+from noumena.estimators.sparse.components import SparseComponents, _agreement, _snapped
 from noumena.metrics import mcc
 
 

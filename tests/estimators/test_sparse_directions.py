@@ -5,14 +5,14 @@ import pytest
 import torch
 
 import noumena as nm
-from noumena.estimators.sparse_directions import Directions, soft_count, sparse_directions
+from noumena.estimators.refit.directions import Directions, soft_count, sparse_directions
 
 WORLDS = [(3, 10, 1, 5), (4, 14, 1, 6), (4, 16, 2, 11)]
 
 
 def tangent_spaces(d_z: int, d_x: int, gap: int, seed: int, noise: float = 0.0):
-    structure = nm.worlds.family("random", d_z, d_x, gap=gap, seed=seed)
-    world = nm.worlds.structured(structure, seed=seed)
+    structure = nm.worlds.family("random", d_z, d_x, gap=gap, random_state=seed)
+    world = nm.worlds.structured(structure, random_state=seed)
     sample = world.sample(192)
     J = torch.as_tensor(world.jacobian(sample.z)) / torch.as_tensor(sample.x.std(axis=0))[:, None]
     generator = torch.Generator().manual_seed(seed)

@@ -14,7 +14,8 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 import noumena as nm
 from noumena.checks import InputError
 from noumena.derivatives import jacobian
-from noumena.estimators.sparse_flow import (
+from noumena.estimators.loop import Training
+from noumena.estimators.sparse.flow import (
     BentLayers,
     SparseFlow,
     SpikeSlabFlow,
@@ -23,7 +24,6 @@ from noumena.estimators.sparse_flow import (
     spike_slab_log_density,
     unbend,
 )
-from noumena.estimators.training import Training
 
 QUICK = Training(steps=4, batch_size=16)
 SHORT = Training(steps=600, batch_size=500, learning_rate=0.02, clip=10.0)

@@ -8,7 +8,7 @@ import torch
 from scipy.stats import norm
 from sklearn.mixture import GaussianMixture
 
-from noumena.estimators.spikes import Spikes, fit_spikes, needed_gain
+from noumena.estimators.sparse.spikes import Spikes, fit_spikes, needed_gain
 
 ROWS = 4000
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import noumena as nm
 from noumena import seeds
 from noumena.checks import InputError
-from noumena.estimators.own import fit_penalised
+from noumena.estimators.penalised import fit_penalised
 
 X = np.random.default_rng(0).normal(size=(300, 6)).astype("f")
 QUICK = nm.Training(steps=6, batch_size=64)

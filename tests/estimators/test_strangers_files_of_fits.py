@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import noumena as nm
 from noumena.checks import InputError
-from noumena.estimators.own import fit_penalised
+from noumena.estimators.penalised import fit_penalised
 from noumena.estimators.written import written
 from noumena.penalties import Penalty
 

@@ -8,9 +8,9 @@ import pytest
 from streamed_rows import SOURCES, N, P, as_path, as_uneven_chunks, refused, rows_of
 from streamed_rows import small_pieces as small_pieces
 
-from noumena.estimators import streams
-from noumena.estimators.ica import ICA
-from noumena.estimators.streams import project, stream
+from noumena.estimators.ica import streams
+from noumena.estimators.ica.ica import ICA
+from noumena.estimators.ica.streams import project, stream
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])

@@ -12,10 +12,10 @@ from streamed_rows import SOURCES, K, N, P, as_map, as_path, as_uneven_chunks, r
 from streamed_rows import small_pieces as small_pieces
 
 from noumena.checks import InputError
-from noumena.estimators import streams
-from noumena.estimators.contrasts import contrast_called
-from noumena.estimators.rotation import stages
-from noumena.estimators.streams import is_stream, project, stream
+from noumena.estimators.ica import streams
+from noumena.estimators.ica.contrasts import contrast_called
+from noumena.estimators.ica.rotation import stages
+from noumena.estimators.ica.streams import is_stream, project, stream
 
 
 def reference(x):

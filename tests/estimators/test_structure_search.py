@@ -7,20 +7,21 @@ from sklearn.exceptions import ConvergenceWarning
 
 import noumena as nm
 from noumena.checks import DivergenceError
-from noumena.estimators import estimator, structure_search
-from noumena.estimators.masked import MaskedDecoder, masked, plain
-from noumena.estimators.refit import Difference, Refit, restarted
-from noumena.estimators.rows import Rows
-from noumena.estimators.sparse_directions import Directions, sparse_directions
-from noumena.estimators.structure_search import Search, State, faintest, flipped, missing, row_errors, wanted
-from noumena.estimators.training import train
+from noumena.estimators import base as estimator
+from noumena.estimators.loop import train
+from noumena.estimators.refit import search as structure_search
+from noumena.estimators.refit.directions import Directions, sparse_directions
+from noumena.estimators.refit.masked import MaskedDecoder, masked, plain
+from noumena.estimators.refit.refit import Difference, Refit, restarted
+from noumena.estimators.refit.search import Search, State, faintest, flipped, missing, row_errors, wanted
+from noumena.estimators.sources import Rows
 
 PLAN = nm.Training(steps=400)
 
 
 def world_of(d_z: int, d_x: int, gap: int, seed: int, law: str):
-    structure = nm.worlds.family("random", d_z, d_x, gap=gap, seed=seed)
-    return structure, nm.worlds.structured(structure, law=law, seed=seed).sample(1500)
+    structure = nm.worlds.family("random", d_z, d_x, gap=gap, random_state=seed)
+    return structure, nm.worlds.structured(structure, law=law, random_state=seed).sample(1500)
 
 
 @pytest.fixture(scope="module")

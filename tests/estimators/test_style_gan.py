@@ -13,11 +13,11 @@ from torch.nn.functional import softplus
 
 from noumena import seeds
 from noumena.checks import InputError
-from noumena.estimators.generator import StyleGAN, squared_slope
-from noumena.estimators.plan import Training
-from noumena.estimators.rows import Rows
-from noumena.estimators.training import train
-from noumena.nets.generator import StyleDiscriminator, StyleGenerator
+from noumena.estimators.images.style_gan import StyleGAN, squared_slope
+from noumena.estimators.images.style_networks import StyleDiscriminator, StyleGenerator
+from noumena.estimators.loop import train
+from noumena.estimators.sources import Rows
+from noumena.estimators.training import Training
 
 GENERATOR = StyleGenerator(1, 8, widths=(6, 4), style=5, depth=2)
 
@@ -139,8 +139,8 @@ def test_the_last_weights_are_kept_and_not_those_of_the_best_look() -> None:
 def test_samples_are_told_by_their_seed() -> None:
     model = game()
     assert model.sample(3).shape == (3, 64)
-    assert torch.equal(model.sample(3, seed=1), model.sample(3, seed=1))
-    assert not torch.allclose(model.sample(3, seed=1), model.sample(3, seed=2))
+    assert torch.equal(model.sample(3, random_state=1), model.sample(3, random_state=1))
+    assert not torch.allclose(model.sample(3, random_state=1), model.sample(3, random_state=2))
     with pytest.raises(InputError, match="n must be a whole number of at least 1"):
         model.sample(0)
 

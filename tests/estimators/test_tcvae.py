@@ -11,8 +11,8 @@ from torch import Tensor
 
 from noumena import seeds
 from noumena.checks import InputError
+from noumena.estimators.loop import Training
 from noumena.estimators.tcvae import AT_ONCE, BetaTCVAE, decomposed_kl, log_normal
-from noumena.estimators.training import Training
 from noumena.estimators.vae import VAE
 from noumena.nets import MLP
 from noumena.nets.conv import ConvDecoder, ConvEncoder

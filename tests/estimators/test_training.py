@@ -7,9 +7,9 @@ from sklearn.base import clone
 from small_fits import BIAS, Dies, Valley, data, walk
 
 import noumena as nm
-from noumena.estimators import training as loop
+from noumena.estimators import loop
 from noumena.estimators.descent import clip_each
-from noumena.estimators.training import Objective, Rows, train
+from noumena.estimators.loop import Objective, Rows, train
 
 
 def parameters(model):
@@ -120,7 +120,7 @@ def test_clipping_bounds_each_models_gradient_alone():
 
 def test_sparsity_recovers_a_tiny_world_that_the_plain_model_does_not():
     support = np.array([[1, 0]] * 3 + [[1, 1]] * 2 + [[0, 1]] * 3, dtype=bool)
-    world = nm.worlds.structured(nm.Structure(support), law="unit gaussian", seed=1)
+    world = nm.worlds.structured(nm.Structure(support), law="unit gaussian", random_state=1)
     sample = world.sample(2000)
     training = nm.Training(steps=800, batch_size=128)
     fits = {

@@ -8,8 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 from small_fits import BIAS, Dies, data, walk
 
 import noumena as nm
-from noumena.estimators import training as loop
-from noumena.estimators.training import Objective, Rows, train
+from noumena.estimators import loop
+from noumena.estimators.loop import Objective, Rows, train
 
 
 def test_a_resumed_fit_remembers_the_best_look_before_it_was_killed(tmp_path, monkeypatch):

@@ -62,7 +62,7 @@ def test_rounding_is_forgiven_and_the_parameters_cannot_be_changed() -> None:
 
 def test_samples_have_the_moments_of_their_components() -> None:
     mixture = random_mixture(0, ranks=(4, 2, 0))
-    z, u = mixture.sample(60_000, seed=3)
+    z, u = mixture.sample(60_000, random_state=3)
     assert np.allclose(np.bincount(u) / len(u), mixture.weights, atol=0.01)
     for j in range(3):
         assert np.allclose(z[u == j].mean(axis=0), mixture.means[j], atol=0.1)
@@ -73,11 +73,11 @@ def test_samples_have_the_moments_of_their_components() -> None:
 
 def test_the_same_seed_draws_the_same_points_and_another_seed_others() -> None:
     mixture = random_mixture(1)
-    z, u = mixture.sample(50, seed=1)
-    again, u_again = mixture.sample(50, seed=1)
+    z, u = mixture.sample(50, random_state=1)
+    again, u_again = mixture.sample(50, random_state=1)
     assert np.array_equal(z, again)
     assert np.array_equal(u, u_again)
-    assert not np.array_equal(z, mixture.sample(50, seed=2)[0])
+    assert not np.array_equal(z, mixture.sample(50, random_state=2)[0])
     with pytest.raises(InputError, match="n must be a whole number"):
         mixture.sample(0)
 
@@ -100,7 +100,7 @@ def test_masked_latents_are_exactly_zero_whatever_the_others_do() -> None:
         n = int(rng.integers(2, 12))
         mask = rng.random(n) < 0.5
         F = rng.normal(size=(n, n)) * mask[:, None]
-        z, _ = Mixture([1.0], np.zeros((1, n)), [F @ F.T]).sample(5, seed=seed)
+        z, _ = Mixture([1.0], np.zeros((1, n)), [F @ F.T]).sample(5, random_state=seed)
         assert np.array_equal(z != 0, np.tile(mask, (5, 1)))
 
 

@@ -135,7 +135,7 @@ def test_the_change_of_a_substitution_is_what_rebuilding_the_support_gives(suppo
 
 
 def test_a_shear_gives_the_same_data_with_the_same_support():
-    world = nm.worlds.structured(nm.Structure([[1, 1], [0, 1], [0, 1], [1, 1]]), seed=0)
+    world = nm.worlds.structured(nm.Structure([[1, 1], [0, 1], [0, 1], [1, 1]]), random_state=0)
     rival = next(c for c in Rivals(world.structure) if c.kind == "shear")
     t, r = rival.latent, rival.carries[0]
     z = world.latents(50)
@@ -191,7 +191,7 @@ def test_an_unknown_latent_is_one_sentence():
 
 @pytest.mark.parametrize("gap", [1, 2])
 def test_a_world_gets_at_its_points_the_gap_its_support_promises(gap):
-    world = nm.worlds.structured(nm.worlds.family("random", 4, 14, gap=gap, seed=3), seed=3)
+    world = nm.worlds.structured(nm.worlds.family("random", 4, 14, gap=gap, random_state=3), random_state=3)
     certificate = nm.certify(world)
     assert certificate.gap == gap
     assert certificate.answer == "identified"
@@ -281,7 +281,7 @@ def test_a_latent_that_nothing_depends_on_is_named_and_nothing_is_certified():
 
 
 def test_data_that_are_not_explained_are_not_certified():
-    world = nm.worlds.structured(nm.Structure(GOOD), law="unit gaussian", seed=1)
+    world = nm.worlds.structured(nm.Structure(GOOD), law="unit gaussian", random_state=1)
     x = world.sample(300).x
     model = nm.VAE(2, penalty=0.05 * nm.DependencySparsity(), training=nm.Training(steps=3), random_state=0).fit(x)
     certificate = nm.certify(model)

@@ -234,13 +234,15 @@ ROWS = (3, 1, 2)
 
 @pytest.fixture(scope="module")
 def world() -> nm.worlds.World:
-    return structured(nm.Structure([[1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 1, 1], [0, 0, 1]]), law="laplace", seed=0)
+    return structured(
+        nm.Structure([[1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 1, 1], [0, 0, 1]]), law="laplace", random_state=0
+    )
 
 
 def test_triangular_latents_are_nearly_standard_normal_and_nearly_independent(world: nm.worlds.World) -> None:
     given = conditions(world.structure, ROWS)
-    change = changes.triangular(world.decoder, ROWS, given, world.latents(4000, seed=1))
-    fresh = world.latents(3000, seed=2)
+    change = changes.triangular(world.decoder, ROWS, given, world.latents(4000, random_state=1))
+    fresh = world.latents(3000, random_state=2)
     found = change.forward(fresh).detach().numpy()
     assert max(kstest(found[:, k], "norm").statistic for k in range(3)) < 0.06
     assert dependence(found) < 0.08

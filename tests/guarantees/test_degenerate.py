@@ -266,7 +266,7 @@ def test_supports_off_the_axes_or_off_the_origin_are_named() -> None:
 
 def test_a_fitted_mixture_is_read_within_a_tolerance() -> None:
     truth = Mixture([0.5, 0.5], [[2, 0], [0, 4]], [np.diag([1.0, 0]), np.diag([0, 1.0])])
-    z, u = truth.sample(3000, seed=1)
+    z, u = truth.sample(3000, random_state=1)
     start = np.stack([z[u == j].mean(axis=0) for j in (0, 1)])
     precisions = np.stack([np.diag([1.0, 1e4]), np.diag([1e4, 1.0])])
     fitted = GaussianMixture(2, means_init=start, precisions_init=precisions, random_state=0).fit(z)

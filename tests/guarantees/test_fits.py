@@ -24,7 +24,7 @@ def fit_of(x, n_models=2, **settings):
 
 @pytest.fixture(scope="module")
 def right():
-    sample = nm.worlds.structured(nm.Structure(SUPPORT), law="unit gaussian", seed=1).sample(1500)
+    sample = nm.worlds.structured(nm.Structure(SUPPORT), law="unit gaussian", random_state=1).sample(1500)
     return sample, fit_of(sample.x)
 
 

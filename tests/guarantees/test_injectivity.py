@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from noumena.checks import InputError
-from noumena.estimators.estimator import Codec, Decoder
+from noumena.estimators.base import Codec, Decoder
 from noumena.guarantees import injectivity
 from noumena.guarantees.injectivity import read_decoder, rectified
 from noumena.nets.mlp import MLP

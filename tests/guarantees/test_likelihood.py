@@ -47,23 +47,23 @@ def by_quadrature(x: np.ndarray, m: ReluMixture) -> float:
 @pytest.mark.parametrize("observed", [1, 3])
 def test_the_density_is_that_of_a_numerical_integral_over_the_latent(observed):
     m = model(observed)
-    x = m.sample(4, seed=1)
+    x = m.sample(4, random_state=1)
     expected = [by_quadrature(row, m) for row in x.numpy()]
     np.testing.assert_allclose(log_density(x, m).numpy(), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_density_integrates_to_one_and_its_sample_mean_is_that_of_draws(seed):
-    m = random_model(3, 3, seed=seed)
+    m = random_model(3, 3, random_state=seed)
     nodes, mass = m.population
     assert float(mass.sum()) == pytest.approx(1, abs=1e-10)
-    x = m.sample(40_000, seed=seed)
+    x = m.sample(40_000, random_state=seed)
     assert float((nodes[:, 0] * mass).sum()) == pytest.approx(float(x.mean()), abs=5 * float(x.std()) / 200)
     assert float((nodes[:, 0] ** 2 * mass).sum()) == pytest.approx(float((x**2).mean()), rel=0.05)
 
 
 def test_a_finer_grid_leaves_the_integral_as_it_was(monkeypatch):
-    m = random_model(3, 3, seed=5)
+    m = random_model(3, 3, random_state=5)
     coarse = profile(m, "w", (0,), [0.3, 1.0])
     monkeypatch.setattr("noumena.guarantees.likelihood.STEPS_PER_NOISE", 8.0)
     fine = profile(replace(m), "w", (0,), [0.3, 1.0])
@@ -72,7 +72,7 @@ def test_a_finer_grid_leaves_the_integral_as_it_was(monkeypatch):
 
 def test_gradients_are_those_of_finite_differences_for_every_parameter():
     m = model(2, 3)
-    x = m.sample(3, seed=2)
+    x = m.sample(3, random_state=2)
     names = tuple(m.parameters)
 
     def loss(*values: torch.Tensor) -> torch.Tensor:
@@ -124,7 +124,7 @@ def test_the_log_of_a_normal_probability_is_exact_in_both_tails():
 
 
 def test_the_truth_is_the_only_minimiser_of_every_parameter_of_random_models():
-    rows = experiment(4, seed=0)
+    rows = experiment(4, random_state=0)
     assert [(row.components, row.hidden) for row in rows] == [(2, 1), (3, 1), (2, 2), (3, 2)]
     assert all(row.unique for row in rows)
     assert min(row.margin for row in rows) > 1e-6
@@ -155,7 +155,7 @@ def test_a_mirrored_rival_is_found_even_if_it_is_a_trace_worse(slope):
 
 
 def test_the_profile_is_the_divergence_and_shares_a_weight_among_its_rivals():
-    m = random_model(3, 2, seed=1)
+    m = random_model(3, 2, random_state=1)
     truth, moved = profile(m, "weights", [0], [float(m.weights[0]), 0.7])
     others = m.weights[1:] / m.weights[1:].sum() * 0.3
     other = replace(m, weights=torch.cat([torch.tensor([0.7], dtype=torch.float64), others]))

@@ -70,8 +70,8 @@ def test_random_directions_never_exceed_l_and_come_near_it():
 
 
 def test_the_same_seed_draws_the_same_directions():
-    first, again = (bi_lipschitz(curved, points(5, 2), probes=3, seed=7).sampled for _ in range(2))
-    other = bi_lipschitz(curved, points(5, 2), probes=3, seed=8).sampled
+    first, again = (bi_lipschitz(curved, points(5, 2), probes=3, random_state=7).sampled for _ in range(2))
+    other = bi_lipschitz(curved, points(5, 2), probes=3, random_state=8).sampled
     assert (first == again).all()
     assert (first != other).any()
 

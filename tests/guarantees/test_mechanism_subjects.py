@@ -32,7 +32,7 @@ SLOTTED = Structure([[1, 1, 0]] * 4 + [[0, 0, 1]] * 3)
 
 
 def test_a_world_says_what_its_structure_knows() -> None:
-    found = mechanisms(structured(SLOTTED, seed=1))
+    found = mechanisms(structured(SLOTTED, random_state=1))
     assert found.subject == "world"
     assert found.blocks["Type D"] == ((0, 1), (2,))
     type_d = found.theorem("Type D")
@@ -46,9 +46,9 @@ def test_a_world_says_what_its_structure_knows() -> None:
 
 def test_the_law_says_where_latents_live() -> None:
     assert set(module.LAWS) <= set(NAMES)
-    box_world = mechanisms(structured(SLOTTED, law="uniform", seed=1))
+    box_world = mechanisms(structured(SLOTTED, law="uniform", random_state=1))
     assert hypothesis(box_world, "Type D", module.CONNECTED).evidence == "the latents fill a box"
-    world = structured(SLOTTED, seed=1)
+    world = structured(SLOTTED, random_state=1)
     strange = World(world.structure, replace(world.law, name="ring"), world.decoder)
     assert hypothesis(mechanisms(strange), "Type D", module.CONNECTED).answer == "unknown"
     assert hypothesis(mechanisms(strange, region="box"), "Type D", module.CONNECTED).answer == "holds"
@@ -56,13 +56,13 @@ def test_the_law_says_where_latents_live() -> None:
 
 
 def test_a_world_is_read_at_given_points_too() -> None:
-    world = structured(SLOTTED, seed=1)
+    world = structured(SLOTTED, random_state=1)
     found = mechanisms(world, at=world.latents(5).numpy())
     assert hypothesis(found, "Type D", module.IRREDUCIBLE).evidence.endswith("of 5 points or more")
 
 
 def test_a_world_of_slots_is_read_by_its_slots() -> None:
-    world = overlapping(2, overlap=0.25, seed=1)
+    world = overlapping(2, overlap=0.25, random_state=1)
     found = mechanisms(world)
     assert set(found.blocks.values()) == {((0, 1, 2), (3, 4, 5))}
     assert hypothesis(found, "Type S", module.SEVERAL).evidence == "2, the slots of the world"

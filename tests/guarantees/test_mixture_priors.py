@@ -143,7 +143,7 @@ def test_one_latent_has_nothing_to_be_told_apart_from() -> None:
 
 
 def test_a_fitted_mixture_supports_with_numbers_what_a_known_one_shows() -> None:
-    z, _ = world().sample(4000, seed=1)
+    z, _ = world().sample(4000, random_state=1)
     start = {"weights_init": [0.25] * 4, "means_init": MEANS, "random_state": 0}
     fitted = GaussianMixture(4, covariance_type="diag", **start).fit(z)
     reading = mixture_ladder(fitted, decoder=LEAKY, rows=z)
@@ -176,7 +176,7 @@ def test_units_of_the_latents_do_not_choose_the_theorem(unit: float) -> None:
     flat = Mixture([0.5, 0.5], [[0, 0], [5, 1]], [np.diag([1, 1]), np.diag([4, 0])])
     assert certify(law.pushed(np.diag([1, unit]))).subject == "mixture prior"
     assert certify(flat.pushed(np.diag([1, unit]))).subject == "degenerate mixture"
-    z, _ = law.sample(3000, seed=0)
+    z, _ = law.sample(3000, random_state=0)
     settings = {"covariance_type": "diag", "reg_covar": 1e-12 * unit**2, "random_state": 0}
     start = {"weights_init": law.weights, "means_init": law.means * [1, unit]}
     start |= {"precisions_init": [[1, 1 / unit**2], [0.25, 4 / unit**2]]}

@@ -112,7 +112,7 @@ def test_what_a_law_says_is_exact_and_what_is_sampled_is_supported():
 
 @pytest.mark.parametrize("name", ["gaussian", "correlated gaussian", "linear sem"])
 def test_gaussian_laws_fail_and_are_convex(name):
-    answers = {h.name: h.answer for h in nearness(world(chosen=law(name, 2, seed=2))).hypotheses}
+    answers = {h.name: h.answer for h in nearness(world(chosen=law(name, 2, random_state=2))).hypotheses}
     assert answers[GAUSSIAN] == "fails"
     assert answers[CONVEX] == "holds"
     assert answers[INDEPENDENT] == ("holds" if name == "gaussian" else "fails")
@@ -232,7 +232,7 @@ def test_a_reading_survives_json(subject):
 
 
 def test_the_same_seed_gives_the_same_reading():
-    first, again, other = (nearness(world(chosen=own(uniform)), seed=seed) for seed in (1, 1, 2))
+    first, again, other = (nearness(world(chosen=own(uniform)), random_state=seed) for seed in (1, 1, 2))
     assert str(first) == str(again)
     assert first.diameter != other.diameter  # other rows were drawn
 

@@ -79,7 +79,7 @@ def test_a_latent_out_of_use_also_lies_inside_another_and_all_that_it_breaks_is_
 
 
 def test_seeds_that_disagree_are_named_and_nothing_is_certified():
-    x = nm.worlds.structured(nm.Structure(GOOD), law="unit gaussian", seed=1).sample(300).x
+    x = nm.worlds.structured(nm.Structure(GOOD), law="unit gaussian", random_state=1).sample(300).x
     quick = nm.Training(steps=3)
     model = nm.VAE(2, n_models=3, training=quick, random_state=0).fit(x)
     first, second = np.argsort(model.objectives_)[:2]

@@ -73,10 +73,10 @@ def test_a_law_of_a_few_values_is_in_pieces():
     "name", ["gaussian", "unit gaussian", "laplace", "uniform", "correlated gaussian", "linear sem"]
 )
 def test_connected_laws_are_certified_as_worlds_and_as_decoders(name):
-    S = nm.worlds.family("random", 4, 14, gap=2, seed=3)
-    world = nm.worlds.structured(S, law=name, seed=3)
+    S = nm.worlds.family("random", 4, 14, gap=2, random_state=3)
+    world = nm.worlds.structured(S, law=name, random_state=3)
     assert nm.certify(world).answer == "identified"
-    certificate = nm.certify(world.decoder, at=world.latents(800, seed=5))
+    certificate = nm.certify(world.decoder, at=world.latents(800, random_state=5))
     assert certificate.answer == "identified", str(certificate)
 
 
@@ -233,7 +233,7 @@ def test_points_that_do_not_fill_the_space_certify_nothing(name):
 
 
 def test_a_surface_in_space_certifies_nothing():
-    support = nm.worlds.family("random", 3, 12, gap=1, seed=1).dense
+    support = nm.worlds.family("random", 3, 12, gap=1, random_state=1).dense
     W = torch.as_tensor(support * np.random.default_rng(0).uniform(0.5, 1.5, size=(12, 3)))
     z = drawn(1500, 2)
     surface = torch.stack([z[:, 0], z[:, 1], (2 * z[:, 0]).sin() + z[:, 1] ** 2], dim=1)
@@ -273,7 +273,7 @@ def test_a_certificate_with_another_unknown_is_open_and_names_it():
 
 def test_not_identified_comes_with_a_witness_that_verifies():
     for seed in range(6):
-        world = nm.worlds.structured(nm.worlds.family("random", 3, 5, seed=seed), seed=seed)
+        world = nm.worlds.structured(nm.worlds.family("random", 3, 5, random_state=seed), random_state=seed)
         certificate = nm.certify(world)
         for t in range(3):
             for r in range(3):

@@ -50,7 +50,7 @@ HELPED = {
 @pytest.fixture(scope="module", params=HELPED)
 def helped(request: pytest.FixtureRequest) -> tuple[nm.Certificate, Witness, int | None]:
     support, seed, fewest = HELPED[request.param]
-    certificate = nm.certify(structured(nm.Structure(support), seed=seed))
+    certificate = nm.certify(structured(nm.Structure(support), random_state=seed))
     witness = certificate.sparser()
     assert witness is not None
     return certificate, witness, fewest
@@ -105,18 +105,18 @@ def test_the_dependencies_counted_are_those_of_its_jacobian(
     ],
 )
 def test_where_not_all_substitutions_can_be_undone_some_of_them_are_made(support: list[list[int]], seed: int) -> None:
-    witness = nm.certify(structured(nm.Structure(support), seed=seed)).sparser()
+    witness = nm.certify(structured(nm.Structure(support), random_state=seed)).sparser()
     assert witness is not None
     assert witness.verify().holds
 
 
 @pytest.mark.parametrize("gap", [0, 1, 2])
 def test_with_a_gap_of_zero_or_more_there_is_none(gap: int) -> None:
-    family = nm.worlds.family("random", 4, 14, gap=gap, seed=3)
+    family = nm.worlds.family("random", 4, 14, gap=gap, random_state=3)
     found = generic_gap(family.dense)
     assert found is not None
     assert found.value == gap
-    assert nm.certify(structured(family, seed=1)).sparser() is None
+    assert nm.certify(structured(family, random_state=1)).sparser() is None
 
 
 def test_an_observation_that_folds_in_every_latent_is_not_used() -> None:

@@ -151,7 +151,7 @@ def test_points_are_needed_for_a_decoder() -> None:
 def test_points_without_a_decoder_are_refused() -> None:
     assert "must come with a decoder" in refusal(STRUCTURE.dense, at=POINTS)
     assert "must come with a decoder" in refusal(STRUCTURE, at=POINTS)
-    assert "must come with a decoder" in refusal(structured(STRUCTURE, seed=1), at=POINTS)
+    assert "must come with a decoder" in refusal(structured(STRUCTURE, random_state=1), at=POINTS)
 
 
 def test_a_file_with_points_is_refused(tmp_path: Any) -> None:
@@ -187,7 +187,7 @@ def test_an_estimator_that_was_not_fitted_is_refused_by_name() -> None:
     ],
 )
 def test_every_competitor_of_a_world_is_a_model_that_verifies(support: list[list[int]], law: str, seed: int) -> None:
-    certificate = nm.certify(structured(nm.Structure(support), law=law, seed=seed))
+    certificate = nm.certify(structured(nm.Structure(support), law=law, random_state=seed))
     assert certificate.model is not None
     for competitor in certificate.competitors:
         found = build(competitor, certificate.model).verify()
@@ -195,12 +195,12 @@ def test_every_competitor_of_a_world_is_a_model_that_verifies(support: list[list
 
 
 def test_a_world_of_mixtures_is_read_by_the_theorems_of_its_law_and_its_mixing():
-    generic = nm.certify(nm.worlds.degenerate(4, means=1.0, layers=2, seed=0))
+    generic = nm.certify(nm.worlds.degenerate(4, means=1.0, layers=2, random_state=0))
     answers = {h.name: h.answer for h in generic.hypotheses}
     assert answers["the mixing is injective, continuous and piecewise affine"] == "holds"
     assert generic.broken == ()
     assert str(generic.ambiguity(0)) == "permutation+scaling"
-    published = nm.certify(nm.worlds.degenerate(4, layers=2, seed=0))
+    published = nm.certify(nm.worlds.degenerate(4, layers=2, random_state=0))
     assert published.broken == ("3.4 Mahalanobis distances tell components apart",)
 
 
@@ -210,7 +210,7 @@ def test_a_world_without_a_gaussian_law_is_refused_in_one_sentence():
 
 
 def test_a_fitted_degenerate_mixture_is_read_with_what_it_explains():
-    sample = nm.worlds.degenerate(4, means=1.0, layers=1, seed=1).sample(4000)
+    sample = nm.worlds.degenerate(4, means=1.0, layers=1, random_state=1).sample(4000)
     reading = nm.certify(nm.DegenerateMixture(stage1="identity").fit(sample.x))
     answers = {h.name: h.answer for h in reading.hypotheses}
     assert answers["(2) the data are reconstructed"] == "supported"

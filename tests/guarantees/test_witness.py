@@ -169,7 +169,7 @@ def test_dependent_latents_leave_no_competitor_that_keeps_independence():
 def test_a_witness_decodes_its_latents_to_the_same_observations_in_numpy_and_torch():
     world = shear_world()
     witness = nm.certify(world).witness("z1", "z2")
-    sample = world.sample(50, seed=3)
+    sample = world.sample(50, random_state=3)
     z_hat = witness.latents(sample.z)
     np.testing.assert_allclose(witness(z_hat), sample.x, atol=1e-12)
     np.testing.assert_allclose(witness.inverse(z_hat), sample.z, atol=1e-12)

@@ -69,7 +69,10 @@ def test_the_record_says_that_less_is_better_and_what_a_random_rotation_gets():
     by_turns = np.mean([amari_distance(Q, np.eye(5), shuffles=0).score for Q in turns])
     assert found.chance == pytest.approx(by_turns, abs=0.02)
     assert amari_distance(np.eye(5), np.eye(5), shuffles=0).chance is None
-    assert amari_distance(np.eye(5), np.eye(5), seed=1).chance != amari_distance(np.eye(5), np.eye(5), seed=2).chance
+    assert (
+        amari_distance(np.eye(5), np.eye(5), random_state=1).chance
+        != amari_distance(np.eye(5), np.eye(5), random_state=2).chance
+    )
     assert amari_distance(torch.eye(3), torch.eye(3)).score == 0
 
 

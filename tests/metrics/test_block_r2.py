@@ -137,11 +137,11 @@ def test_only_the_kernel_reads_a_bent_block():
 @pytest.mark.parametrize("learned", [None, (1, 3)])
 def test_chance_is_that_of_shuffled_rows(learned):
     z, z_hat = world(60)
-    found = block_r2(z, z_hat, SIZES, learned_blocks=learned, shuffles=3, seed=2)
+    found = block_r2(z, z_hat, SIZES, learned_blocks=learned, shuffles=3, random_state=2)
     rng = seeds.numpy_generator(2, "shuffled targets")
     orders = [rng.permutation(60) for _ in range(3)]
     pairs = [(z, z_hat[p]) if learned is None else (z[p], z_hat) for p in orders]
-    levels = [block_r2(a, b, SIZES, learned_blocks=learned, shuffles=0, seed=2).value for a, b in pairs]
+    levels = [block_r2(a, b, SIZES, learned_blocks=learned, shuffles=0, random_state=2).value for a, b in pairs]
     np.testing.assert_allclose(found.chance, np.mean(levels, axis=0))
     assert found.chance.score < found.score - 0.1
     assert (found.shuffles, block_r2(z, z_hat, SIZES, shuffles=0).chance) == (3, None)

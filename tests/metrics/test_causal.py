@@ -88,7 +88,10 @@ def test_the_record_of_a_distance_says_that_less_is_better_and_what_a_random_ord
     orders = itertools.permutations(range(4))
     every = [graph_distance(COLLIDER, COLLIDER, permutation=order, shuffles=0).score for order in orders]
     assert found.chance == pytest.approx(np.mean(every), abs=0.3)
-    assert graph_distance(COLLIDER, COLLIDER, seed=1).chance == graph_distance(COLLIDER, COLLIDER, seed=1).chance
+    assert (
+        graph_distance(COLLIDER, COLLIDER, random_state=1).chance
+        == graph_distance(COLLIDER, COLLIDER, random_state=1).chance
+    )
     assert graph_distance(COLLIDER, COLLIDER, shuffles=0).chance is None
     assert graph_distance(torch.tensor(COLLIDER).int(), COLLIDER).score == 0
     with pytest.raises(InputError, match="shuffles must be a whole number of at least 0"):

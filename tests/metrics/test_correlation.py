@@ -124,9 +124,9 @@ def test_chance_is_the_mean_score_of_shuffled_rows() -> None:
     scores = [mcc(z, z_hat[rng.permutation(30)]).score for _ in range(400)]
     spread = np.std(scores) / np.sqrt(20)
     assert mcc(z, z_hat).chance == pytest.approx(np.mean(scores), abs=4 * spread)
-    assert mcc(z, z_hat, seed=3).chance == mcc(z, z_hat, seed=3).chance
-    assert mcc(z, z_hat, seed=3).chance != mcc(z, z_hat, seed=4).chance
-    assert mcc(z, z_hat, seed=3).score == mcc(z, z_hat, seed=4).score
+    assert mcc(z, z_hat, random_state=3).chance == mcc(z, z_hat, random_state=3).chance
+    assert mcc(z, z_hat, random_state=3).chance != mcc(z, z_hat, random_state=4).chance
+    assert mcc(z, z_hat, random_state=3).score == mcc(z, z_hat, random_state=4).score
 
 
 def test_missing_latents_count_zero_and_further_ones_go_unused() -> None:
@@ -196,7 +196,7 @@ def test_held_out_rows_score_what_the_other_half_chose() -> None:
     rng = np.random.default_rng(0)
     z = rng.normal(size=(41, 3))
     z_hat = z @ rng.normal(size=(3, 5)) + 2 * rng.normal(size=(41, 5))
-    found = mcc(z, z_hat, held_out=True, seed=4)
+    found = mcc(z, z_hat, held_out=True, random_state=4)
     chosen, judged = np.array_split(seeds.numpy_generator(4, "halves of mcc").permutation(41), 2)
     signed = [np.corrcoef(z[rows], z_hat[rows], rowvar=False)[:3, 3:] for rows in (chosen, judged)]
     best = max(permutations(range(5), 3), key=lambda p: sum(abs(signed[0][j, k]) for j, k in enumerate(p)))
@@ -275,7 +275,7 @@ def test_chance_is_that_of_the_drawn_orders_in_pieces_of_any_size(monkeypatch: p
     expected = np.mean([mcc(z, z_hat[draw.permutation(40)], shuffles=0).score for _ in range(6)])
     for piece in (7, 40, 1000):
         monkeypatch.setattr(correlation, "PIECE", piece)
-        assert mcc(z, z_hat, shuffles=6, seed=5).chance == pytest.approx(expected, abs=1e-6)
+        assert mcc(z, z_hat, shuffles=6, random_state=5).chance == pytest.approx(expected, abs=1e-6)
 
 
 def test_large_tables_take_fewer_shuffles_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -245,7 +245,7 @@ def test_what_the_scores_forgive_is_declared() -> None:
 
 def test_tensors_score_as_arrays_and_the_same_seed_scores_the_same() -> None:
     z, z_hat = normal(100).astype(np.float32), normal(100, 3, seed=1).astype(np.float32)
-    one, two = dci(z, z_hat, seed=4), dci(torch.as_tensor(z), torch.as_tensor(z_hat), seed=4)
+    one, two = dci(z, z_hat, random_state=4), dci(torch.as_tensor(z), torch.as_tensor(z_hat), random_state=4)
     assert (one.value, one.chance) == (two.value, two.chance)
     np.testing.assert_array_equal(one.importance, two.importance)
     assert plain(z, z_hat, seed=5).value != one.value

@@ -88,7 +88,9 @@ def test_chance_is_the_mean_score_with_shuffled_observations() -> None:
     assert found.chance == pytest.approx(np.mean(levels), abs=0.03)
     assert 0.4 < found.chance < 0.7
     assert found.score == found.ceiling == 1
-    first, again, other = (structure_distance(Structure(truth), Structure(truth), seed=s).chance for s in (1, 1, 2))
+    first, again, other = (
+        structure_distance(Structure(truth), Structure(truth), random_state=s).chance for s in (1, 1, 2)
+    )
     assert first == again != other
     assert structure_distance(Structure(truth), Structure(truth), shuffles=0).chance is None
     with pytest.raises(InputError, match="shuffles must be a whole number of at least 0"):

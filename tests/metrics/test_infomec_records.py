@@ -74,7 +74,9 @@ def test_kinds_are_decided_once_and_said() -> None:
     once = np.r_[np.zeros(38), 1, 2][:, None]
     rare = infomec(once, noise(40, 2), bootstrap=12, shuffles=0)  # constant in a quarter of the halves
     assert all(0 <= part.low <= part.high <= 1 for part in rare.uncertainty)
-    many = infomec(np.arange(60)[:, None] // 2, noise(60, 1), rows=10, seed=1, shuffles=0)  # values met once only
+    many = infomec(
+        np.arange(60)[:, None] // 2, noise(60, 1), rows=10, random_state=1, shuffles=0
+    )  # values met once only
     assert np.isfinite(many.matrix).all()
 
 
@@ -202,7 +204,7 @@ def test_ten_rows_and_classes_met_once_are_defined() -> None:
     assert np.isfinite(found.matrix).all()
     almost = np.zeros((10, 1), dtype=int)
     almost[3] = 1  # for some split one class only is met
-    scores = [infomec(almost, noise(10, 1), seed=s, shuffles=0).explicitness for s in range(12)]
+    scores = [infomec(almost, noise(10, 1), random_state=s, shuffles=0).explicitness for s in range(12)]
     assert 0 in scores
     assert np.isfinite(scores).all()
 
@@ -211,7 +213,7 @@ def test_rows_are_capped_and_seeded() -> None:
     z = factors(400)
     z_hat = z + noise(400, 3)
     assert infomec(z, z_hat, rows=100, shuffles=0).rows == 100
-    first, again, other = (infomec(z, z_hat, rows=100, seed=s) for s in (1, 1, 2))
+    first, again, other = (infomec(z, z_hat, rows=100, random_state=s) for s in (1, 1, 2))
     assert triple(first).tolist() == triple(again).tolist()
     assert first.chance == again.chance
     assert triple(first).tolist() != triple(other).tolist()

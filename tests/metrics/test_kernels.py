@@ -61,7 +61,7 @@ def test_exact_predictions_are_those_of_the_map_that_alignment_uses() -> None:
 def test_landmarks_solve_the_equations_they_stand_for() -> None:
     """``f = K_*m (K_mn K_nm + K_mm)⁻¹ K_mn y`` for the drawn rows, by a least-squares solver."""
     source, target = tables(200)
-    function = kernel_ridge(source, target, most_exact=199, landmarks=15, seed=3)
+    function = kernel_ridge(source, target, most_exact=199, landmarks=15, random_state=3)
     rows = StandardScaler().fit_transform(source)
     chosen = rows[seeds.numpy_generator(3, "landmarks").permutation(200)[:15]]
     across, among = rbf_kernel(rows, chosen, 1 / 3), rbf_kernel(chosen, chosen, 1 / 3)
@@ -123,7 +123,9 @@ def test_equal_rows_as_landmarks_are_solved() -> None:
 
 def test_the_seed_draws_the_landmarks() -> None:
     source, target = tables(80)
-    one, again, other = (kernel_ridge(source, target, most_exact=0, landmarks=9, seed=s)(source) for s in (1, 1, 2))
+    one, again, other = (
+        kernel_ridge(source, target, most_exact=0, landmarks=9, random_state=s)(source) for s in (1, 1, 2)
+    )
     np.testing.assert_array_equal(one, again)
     assert not np.allclose(one, other)
 

@@ -63,11 +63,13 @@ def test_values_met_on_one_side_only_have_no_area() -> None:
     z = np.zeros((50, 1))
     z[:, 0] = np.arange(50) % 2
     z[3], z[20] = 2, 2  # for some seed both lie on one side
-    scores = [modularity(z, z + 0.1 * noise(50, 1), seed=s, discrete=True, shuffles=0).explicitness for s in range(6)]
+    scores = [
+        modularity(z, z + 0.1 * noise(50, 1), random_state=s, discrete=True, shuffles=0).explicitness for s in range(6)
+    ]
     np.testing.assert_allclose(scores, 1, atol=0.1)
     alone = np.zeros((20, 1))
     alone[4] = 1
-    scores = [modularity(alone, alone, seed=s, discrete=True, shuffles=0).explicitness for s in range(6)]
+    scores = [modularity(alone, alone, random_state=s, discrete=True, shuffles=0).explicitness for s in range(6)]
     assert set(scores) == {0.0}  # in the fitted rows or in the judged ones it is missing
 
 
@@ -118,7 +120,7 @@ def test_chance_ceiling_and_uncertainty_are_measured_on_request() -> None:
 
 def test_rows_are_drawn_by_the_seed() -> None:
     z, z_hat = mixed(400, 2)
-    first, again, other = (modularity(z, z_hat, rows=100, seed=s, shuffles=0) for s in (1, 1, 2))
+    first, again, other = (modularity(z, z_hat, rows=100, random_state=s, shuffles=0) for s in (1, 1, 2))
     assert first.rows == 100
     assert first.value == again.value != other.value
     assert modularity(z, z_hat, shuffles=0).rows == 400

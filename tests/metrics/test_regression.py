@@ -51,7 +51,7 @@ def test_in_sample_kernel_r2_is_scikit_learns() -> None:
 @pytest.mark.parametrize("n", [10, 11, 37, 200])
 def test_held_out_rows_are_a_fifth_and_take_no_part_in_the_fit(n: int) -> None:
     z, z_hat = tables(n)
-    found = r2(z, z_hat, seed=4)
+    found = r2(z, z_hat, random_state=4)
     order = seeds.numpy_generator(4, "rows of r2").permutation(n)
     judge, fit = order[: found.rows], order[found.rows :]
     assert found.rows == max(2, round(n / 5))
@@ -110,8 +110,8 @@ def test_a_constant_target_scores_zero_and_a_constant_source_explains_nothing() 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_seed_chooses_the_rows(kind: str) -> None:
     z, z_hat = tables()
-    assert r2(z, z_hat, regressor=kind, seed=1).score == r2(z, z_hat, regressor=kind, seed=1).score
-    assert r2(z, z_hat, regressor=kind, seed=1).score != r2(z, z_hat, regressor=kind, seed=2).score
+    assert r2(z, z_hat, regressor=kind, random_state=1).score == r2(z, z_hat, regressor=kind, random_state=1).score
+    assert r2(z, z_hat, regressor=kind, random_state=1).score != r2(z, z_hat, regressor=kind, random_state=2).score
 
 
 def test_tensors_score_alike() -> None:
@@ -136,7 +136,7 @@ def test_bad_input_is_refused() -> None:
 
 def test_every_fitted_row_counts() -> None:
     z, z_hat = tables(2800)
-    found = r2(z, z_hat, regressor="kernel", seed=1, shuffles=0)
+    found = r2(z, z_hat, regressor="kernel", random_state=1, shuffles=0)
     order = seeds.numpy_generator(1, "rows of r2").permutation(2800)
     judge, fit = order[:560], order[560:]
     inputs = StandardScaler().fit(z_hat[fit])
@@ -163,15 +163,17 @@ def test_landmarks_come_in_beyond_the_exact_rows_and_are_said() -> None:
 @pytest.mark.parametrize("direction", ["learned to true", "true to learned"])
 def test_chance_is_the_score_of_shuffled_targets(kind: str, direction: str) -> None:
     z, z_hat = tables(60)
-    found = r2(z, z_hat, regressor=kind, direction=direction, shuffles=4, seed=2)
+    found = r2(z, z_hat, regressor=kind, direction=direction, shuffles=4, random_state=2)
     rng = seeds.numpy_generator(2, "shuffled targets")
     orders = [rng.permutation(60) for _ in range(4)]
     pairs = [(z[p], z_hat) if direction == "learned to true" else (z, z_hat[p]) for p in orders]
-    scores = [r2(a, b, regressor=kind, direction=direction, shuffles=0, seed=2).score for a, b in pairs]
+    scores = [r2(a, b, regressor=kind, direction=direction, shuffles=0, random_state=2).score for a, b in pairs]
     assert found.chance == pytest.approx(np.mean(scores))
     assert found.chance < min(0, found.score)
     assert found.shuffles == 4
-    assert found.score == pytest.approx(r2(z, z_hat, regressor=kind, direction=direction, shuffles=0, seed=2).score)
+    assert found.score == pytest.approx(
+        r2(z, z_hat, regressor=kind, direction=direction, shuffles=0, random_state=2).score
+    )
     assert r2(z, z_hat, shuffles=0).chance is None
 
 

@@ -56,7 +56,7 @@ def test_noise_scores_zero_and_so_does_a_slot_that_knows_everything() -> None:
 
 def test_the_matrix_is_scikit_learns_on_rows_held_out() -> None:
     z, z_hat = latents(200, 4), latents(200, 4) + latents(200, 4, seed=1)
-    found = sis(z, z_hat, slots=(1, 3), learned_slots=(3, 1), seed=4)
+    found = sis(z, z_hat, slots=(1, 3), learned_slots=(3, 1), random_state=4)
     order = seeds.numpy_generator(4, "rows of sis").permutation(200)
     judge, fit = order[:40], order[40:]
     assert (found.rows, found.held_out) == (40, True)
@@ -110,8 +110,8 @@ def test_rows_are_capped_seeded_and_in_sample_on_request() -> None:
     assert sis(z, z_hat, slots=2, most_rows=100).rows == 20
     assert sis(z, z_hat, slots=2, held_out=False).rows == 300
     assert sis(z, z_hat, slots=2, held_out=False).score > sis(z, z_hat, slots=2).score
-    assert sis(z, z_hat, slots=2, seed=1).score == sis(z, z_hat, slots=2, seed=1).score
-    assert sis(z, z_hat, slots=2, seed=1).score != sis(z, z_hat, slots=2, seed=2).score
+    assert sis(z, z_hat, slots=2, random_state=1).score == sis(z, z_hat, slots=2, random_state=1).score
+    assert sis(z, z_hat, slots=2, random_state=1).score != sis(z, z_hat, slots=2, random_state=2).score
     assert sis(torch.as_tensor(z), torch.as_tensor(z_hat), slots=2).score == sis(z, z_hat, slots=2).score
 
 
@@ -145,7 +145,7 @@ def test_chance_is_the_mean_score_of_shuffled_rows_and_adds_nothing_to_the_score
     plain = sis(z, z_hat, slots=2, held_out=False, shuffles=0)
     assert found.score == pytest.approx(plain.score, abs=1e-9)
     assert plain.chance is plain.ceiling is plain.uncertainty is None
-    assert sis(z, z_hat, slots=2, seed=1).chance == sis(z, z_hat, slots=2, seed=1).chance
+    assert sis(z, z_hat, slots=2, random_state=1).chance == sis(z, z_hat, slots=2, random_state=1).chance
 
 
 def test_the_ceiling_is_what_the_truth_scores_with_its_own_slots() -> None:

@@ -48,13 +48,13 @@ def test_chance_is_the_mean_over_pairs_and_uncertainty_comes_from_halves_of_the_
     rng = np.random.default_rng(2)
     a = rng.normal(size=(60, 2))
     models = [a, a + rng.normal(size=(60, 2)), rng.normal(size=(60, 3))]
-    found = agreement(models, bootstrap=20, seed=3)
-    pairs = [mcc(models[i], models[j], seed=3) for i, j in ((0, 1), (2, 0), (2, 1))]  # the wider one first
+    found = agreement(models, bootstrap=20, random_state=3)
+    pairs = [mcc(models[i], models[j], random_state=3) for i, j in ((0, 1), (2, 0), (2, 1))]  # the wider one first
     assert found.chance == pytest.approx(np.mean([pair.chance for pair in pairs]))
     assert found.score == pytest.approx(np.mean([pair.score for pair in pairs]))
     assert 0.01 < found.uncertainty.error < 0.2
     assert found.uncertainty.low < found.score < found.uncertainty.high
-    assert agreement([torch.tensor(z) for z in models], seed=3).score == found.score
+    assert agreement([torch.tensor(z) for z in models], random_state=3).score == found.score
     assert "wrong together" in found.claims[0].supports
 
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from noumena.ambiguity import Ambiguity
 from noumena.checks import InputError
-from noumena.metrics import votes as room
+from noumena.metrics.factor_vae_score import factor_vae_score, stillest
 from noumena.metrics.factors import factors_of
-from noumena.metrics.votes import factor_vae_score, stillest
 
 modest = settings(max_examples=25, deadline=None)
 LEVELS = (4, 3, 5)
@@ -114,7 +113,7 @@ def test_votes_in_pieces_are_the_votes_of_one_piece(monkeypatch: pytest.MonkeyPa
     table, rows = rng.normal(size=(50, 3)), rng.integers(50, size=(101, 8))
     whole = stillest(table, rows)
     for chunk in (1, 8 * 3 * 7):
-        monkeypatch.setattr(room, "CHUNK", chunk)
+        monkeypatch.setattr("noumena.metrics.factor_vae_score.CHUNK", chunk)
         np.testing.assert_array_equal(stillest(table, rows), whole)
 
 
@@ -284,7 +283,7 @@ def test_the_standard_error_is_the_spread_over_fresh_samples() -> None:
     def found(seed: int, **options: Any) -> Any:
         z = samples("discrete", 400, seed)
         noise = np.random.default_rng(seed + 1000).normal(size=z.shape)
-        return factor_vae_score(z, unit(z) @ mixing + noise, votes=(600, 600), shuffles=0, seed=seed, **options)
+        return factor_vae_score(z, unit(z) @ mixing + noise, votes=(600, 600), shuffles=0, random_state=seed, **options)
 
     spread = np.std([found(seed).score for seed in range(40)], ddof=1)
     errors = [found(seed, bootstrap=12).uncertainty.error for seed in range(4)]
@@ -305,7 +304,7 @@ def test_the_seed_decides_the_votes() -> None:
     z = samples("mixed", 500)
     z_hat = unit(z) @ np.random.default_rng(0).normal(size=(4, 4))
     one, same, other = (
-        factor_vae_score(z, z_hat, votes=(300, 300), shuffles=2, bootstrap=10, seed=s) for s in (3, 3, 4)
+        factor_vae_score(z, z_hat, votes=(300, 300), shuffles=2, bootstrap=10, random_state=s) for s in (3, 3, 4)
     )
     assert one.to_dict() == same.to_dict()
     assert one.votes.tolist() != other.votes.tolist()
@@ -370,5 +369,5 @@ def test_bad_input_is_refused() -> None:
         factor_vae_score(z, z, votes=(5, 5), bootstrap=3)
     with pytest.raises(InputError, match="z must have a factor of two values or more"):
         factor_vae_score(np.ones((100, 2)), z)
-    with pytest.raises(InputError, match=r"seed must be a whole number of at least 0\. Got -1\."):
-        factor_vae_score(z, z, seed=-1)
+    with pytest.raises(InputError, match=r"random_state must be a whole number of at least 0\. Got -1\."):
+        factor_vae_score(z, z, random_state=-1)

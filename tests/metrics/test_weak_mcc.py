@@ -101,7 +101,7 @@ def test_torch_goes_in_and_the_same_seed_gives_the_same_score():
     z, z_hat = related()
     again = weak_mcc(torch.tensor(z), torch.tensor(z_hat))
     assert again.score == weak_mcc(z, z_hat).score
-    assert again.score != weak_mcc(z, z_hat, seed=1).score
+    assert again.score != weak_mcc(z, z_hat, random_state=1).score
 
 
 def test_unequal_and_few_rows_are_refused():
@@ -122,7 +122,7 @@ def test_chance_is_the_mean_score_of_shuffled_rows():
     assert found.chance == pytest.approx(np.mean(scores), abs=4 * np.std(scores) / 10)
     assert 0.05 < found.chance < found.score - 0.2
     assert (weak_mcc(z, z_hat).shuffles, weak_mcc(z, z_hat, shuffles=0).chance) == (20, None)
-    assert weak_mcc(z, z_hat, seed=1).chance == weak_mcc(z, z_hat, seed=1).chance
+    assert weak_mcc(z, z_hat, random_state=1).chance == weak_mcc(z, z_hat, random_state=1).chance
 
 
 def test_rows_are_shuffled_within_each_half_for_the_chance():
@@ -133,8 +133,8 @@ def test_rows_are_shuffled_within_each_half_for_the_chance():
         shuffled = z_hat.copy()
         for half in (order[:30], order[30:]):
             shuffled[half] = z_hat[half][rng.permutation(len(half))]
-        scores.append(weak_mcc(z, shuffled, shuffles=0, seed=3).score)
-    assert weak_mcc(z, z_hat, shuffles=4, seed=3).chance == pytest.approx(np.mean(scores), abs=1e-9)
+        scores.append(weak_mcc(z, shuffled, shuffles=0, random_state=3).score)
+    assert weak_mcc(z, z_hat, shuffles=4, random_state=3).chance == pytest.approx(np.mean(scores), abs=1e-9)
 
 
 def test_large_tables_take_fewer_shuffles(monkeypatch):

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from noumena.checks import InputError
 from noumena.derivatives import jacobian
-from noumena.nets.generator import (
+from noumena.estimators.images.style_networks import (
     StyleDiscriminator,
     StyleGenerator,
     enlarged,

@@ -14,7 +14,7 @@ from noumena import seeds
 from noumena.checks import InputError
 from noumena.derivatives import jacobian
 from noumena.estimators.autoencoder import Autoencoder
-from noumena.estimators.training import Training
+from noumena.estimators.loop import Training
 from noumena.guarantees.lipschitz import architecture_bound
 from noumena.nets.orthogonal import Orthogonal, OrthogonalLinear, frame
 

@@ -13,9 +13,9 @@ from torch.nn import functional as F
 from noumena import seeds
 from noumena.checks import InputError
 from noumena.derivatives import jacobian
-from noumena.nets.attention import Attention, Concepts, Looking, attended
+from noumena.estimators.images.attention import Attention, Concepts, Looking, attended
+from noumena.estimators.images.unet import TimedBlock, UNet, UNetwork, waves
 from noumena.nets.residual import Residual, ResidualEncoder
-from noumena.nets.unet import TimedBlock, UNet, UNetwork, waves
 
 SMALL = UNet(2, 8, widths=(4, 8), heads=2, context=3, near=1)
 DIM = 2 * 8 * 8

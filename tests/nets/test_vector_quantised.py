@@ -9,7 +9,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from noumena import seeds
 from noumena.checks import InputError
-from noumena.nets.vector_quantised import QuantisedAutoencoder, VectorQuantised, quantised
+from noumena.estimators.images.vector_quantised import QuantisedAutoencoder, VectorQuantised, quantised
 
 SMALL = VectorQuantised(2, 8, widths=(3, 4), blocks=1, depth=2, codes=6)
 

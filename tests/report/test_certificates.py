@@ -112,7 +112,7 @@ def test_every_table_is_there_in_order(sheared: tuple[nm.Certificate, Chapter]) 
 
 
 def test_hypotheses_and_theorems_are_listed_in_full() -> None:
-    for certificate in (nm.certify(SHEARED, independent=True), nm.certify(structured(SHEARED, seed=1))):
+    for certificate in (nm.certify(SHEARED, independent=True), nm.certify(structured(SHEARED, random_state=1))):
         chapter = certificate_chapter(certificate)
         hypotheses, theorems = table(chapter, TABLES[1]), table(chapter, TABLES[2])
         assert hypotheses.rows == tuple((h.name, h.answer, h.evidence) for h in certificate.hypotheses)
@@ -195,7 +195,7 @@ def test_hostile_names_stay_text() -> None:
 
 
 def test_a_world_with_a_shear_shows_two_latent_spaces_and_one_data_cloud() -> None:
-    certificate = nm.certify(structured(SHEARED, seed=1))
+    certificate = nm.certify(structured(SHEARED, random_state=1))
     (drawn,) = rivals(certificate_chapter(certificate))
     assert drawn.svg.count('class="rings"') == drawn.svg.count('class="dots"') == 2
     assert drawn.caption.startswith("A competitor one can see (shear): ẑ = age + s(mood) in place of age")
@@ -209,7 +209,7 @@ def circles(group: ElementTree.Element) -> list[str]:
 
 
 def test_the_two_models_differ_in_their_latents() -> None:
-    drawn = witness_figure(nm.certify(structured(SHEARED, seed=1)))
+    drawn = witness_figure(nm.certify(structured(SHEARED, random_state=1)))
     assert drawn is not None
     groups = {"rings": [], "dots": []}
     for group in ElementTree.fromstring(drawn.svg).iter("{http://www.w3.org/2000/svg}g"):
@@ -234,7 +234,9 @@ def test_with_independence_the_competitor_keeps_it() -> None:
     assert "dependence between latents" in drawn.caption
 
 
-@pytest.mark.parametrize("subject", [lambda: GOOD, lambda: structured(GOOD, seed=1)], ids=["structure", "world"])
+@pytest.mark.parametrize(
+    "subject", [lambda: GOOD, lambda: structured(GOOD, random_state=1)], ids=["structure", "world"]
+)
 def test_where_all_is_identified_there_is_no_competitor_to_see(subject: Callable[[], object]) -> None:
     certificate = nm.certify(subject())
     assert certificate.answer == "identified"
@@ -260,7 +262,7 @@ def test_a_bare_structure_too_large_for_an_example_is_shown_without_one(monkeypa
 
 
 def test_a_competitor_that_does_not_verify_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    certificate = nm.certify(structured(SHEARED, seed=1))
+    certificate = nm.certify(structured(SHEARED, random_state=1))
     monkeypatch.setattr(nm.guarantees.Verification, "holds", property(lambda self: False))
     assert witness_figure(certificate) is None
 
@@ -335,13 +337,13 @@ def test_of_many_sets_of_latents_the_most_frequent_are_listed(monkeypatch: pytes
 def test_what_was_not_searched_is_said_in_the_verdict_and_no_competitor_is_built_of_a_wide_decoder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    certificate = nm.certify(structured(SHEARED, seed=0))
+    certificate = nm.certify(structured(SHEARED, random_state=0))
     assert witness_figure(certificate) is not None
     assert not any("Not searched" in sentence for sentence in verdict_of(certificate).sentences)
     monkeypatch.setattr(certificates, "MOST_SEEN", 7)
     assert witness_figure(certificate) is None
     monkeypatch.setattr("noumena.guarantees.competitors.TRIED", 8)
-    wide = nm.certify(structured(SHEARED, seed=0))
+    wide = nm.certify(structured(SHEARED, random_state=0))
     assert verdict_of(wide).sentences[-1] == (
         "Not searched: observations in the place of a latent, beyond the first 1 of each latent: each costs decodings "
         "of all 4."

@@ -86,7 +86,7 @@ def layers(drawing: str) -> tuple[ElementTree.Element, ...]:
 
 
 def sheared() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    world = structured(Structure([[1, 1], [1, 1], [0, 1]]), seed=0)
+    world = structured(Structure([[1, 1], [1, 1], [0, 1]]), random_state=0)
     sample = world.sample(300)
     z_hat = sample.z + np.stack([np.sin(2 * sample.z[:, 1]), np.zeros(300)], axis=1)
     return sample.z, z_hat, sample.x[:, :2]

@@ -80,7 +80,7 @@ def test_the_chapter_of_a_certificate_carries_its_structure():
 
 
 def test_the_chapter_of_a_model_carries_its_structure_and_its_stability():
-    x = nm.worlds.structured(GOOD, seed=0).sample(200).x
+    x = nm.worlds.structured(GOOD, random_state=0).sample(200).x
     training = nm.Training(steps=3, batch_size=50)
     model = nm.VAE(n_latents=2, n_models=2, training=training, random_state=0).fit(x)
     certificate = nm.certify(model)

@@ -12,7 +12,7 @@ import pytest
 
 from noumena.checks import InputError
 from noumena.report import svg
-from noumena.report.orders import hasse, upset
+from noumena.report.hasse import hasse, upset
 from noumena.structure import Structure
 from noumena.worlds import family
 

@@ -16,7 +16,7 @@ GOOD = [[1, 0], [1, 0], [1, 1], [0, 1], [0, 1]]
 
 @pytest.fixture(scope="module")
 def fitted():
-    x = nm.worlds.structured(nm.Structure(GOOD), seed=0).sample(200).x
+    x = nm.worlds.structured(nm.Structure(GOOD), random_state=0).sample(200).x
     return nm.VAE(n_latents=2, n_models=4, training=nm.Training(steps=3, batch_size=50), random_state=0).fit(x)
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import noumena as nm
-from noumena.estimators import training as loop
-from noumena.nets import UNet, VectorQuantised
+from noumena.estimators import loop
+from noumena.estimators.images import UNet, VectorQuantised
 from noumena.studies.ddl import images, table1, table6, table7
 from noumena.studies.ddl.images import Codes
 from noumena.studies.engine import Conditions, Task, _computed

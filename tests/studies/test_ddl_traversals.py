@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from noumena.checks import InputError
-from noumena.estimators.diffusion import EncDiff
 from noumena.estimators.factor_vae import FactorVAE
-from noumena.estimators.training import Training
+from noumena.estimators.images.enc_diff import EncDiff
+from noumena.estimators.images.unet import UNet
+from noumena.estimators.images.vector_quantised import VectorQuantised
+from noumena.estimators.loop import Training
 from noumena.nets.residual import ResidualEncoder
-from noumena.nets.unet import UNet
-from noumena.nets.vector_quantised import VectorQuantised
 from noumena.report import png
 from noumena.studies.ddl import greys as files
 from noumena.studies.ddl import images

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from noumena.checks import InputError
-from noumena.estimators.sparse_flow import SparseFlow
+from noumena.estimators.sparse.flow import SparseFlow
 from noumena.guarantees.degenerate import degenerate_ladder
 from noumena.studies.engine import digest
 from noumena.studies.pdgmm import (
@@ -75,7 +75,7 @@ def test_the_flow_trains_as_it_does_by_default():
 
 
 def test_rows_to_judge_are_fresh_and_half_as_many():
-    data = settings.drawn(degenerate(4, seed=1), 200)
+    data = settings.drawn(degenerate(4, random_state=1), 200)
     assert len(data.learn.x) == 200
     assert len(data.judge.x) == 100
     assert not np.isclose(data.learn.x[:100], data.judge.x).any()
@@ -83,7 +83,7 @@ def test_rows_to_judge_are_fresh_and_half_as_many():
 
 
 def test_a_method_that_refuses_says_so_in_its_row_and_is_counted():
-    data = settings.drawn(degenerate(3, active=3, layers=1, seed=0), 600)
+    data = settings.drawn(degenerate(3, active=3, layers=1, random_state=0), 600)
     row = settings.scored(data, settings.estimator("sparse", 3, 0))
     assert "no sparse direction found" in row["refused"]
     assert "mcc" not in row
@@ -103,7 +103,7 @@ def test_what_has_no_name_is_refused_in_a_sentence(call, sentence):
 
 
 def test_a_rotated_code_is_scored_in_both_bases():
-    truth = degenerate(4, angle=30.0, layers=1, mixing="affine", seed=0)
+    truth = degenerate(4, angle=30.0, layers=1, mixing="affine", random_state=0)
     z = truth.sample(500).z
     found = settings.scores(truth, z, truth.sparse(z))
     assert found["mcc_sparse"] == pytest.approx(1)
@@ -112,7 +112,7 @@ def test_a_rotated_code_is_scored_in_both_bases():
 
 
 def test_r2_goes_from_the_truth_to_the_code():
-    truth = degenerate(3, layers=1, seed=0)
+    truth = degenerate(3, layers=1, random_state=0)
     z = truth.sample(500).z
     assert settings.scores(truth, z, z[:, :1])["r2"] == pytest.approx(1)
 
@@ -133,13 +133,13 @@ def test_r2_goes_from_the_truth_to_the_code():
     ],
 )  # fmt: skip
 def test_a_certificate_names_what_is_broken_and_what_is_left(world, broken, theory):
-    found = settings.certificate(degenerate(5, layers=2, seed=0, **world))
+    found = settings.certificate(degenerate(5, layers=2, random_state=0, **world))
     assert found == {"certificate": broken, "theory": theory}
 
 
 @pytest.mark.parametrize("world", [{}, {"means": 1.0}, {"shift": 2.0}, {"angle": 30.0}])
 def test_a_certificate_agrees_with_the_ladder_of_theorems(world):
-    truth = degenerate(5, layers=2, seed=0, **world)
+    truth = degenerate(5, layers=2, random_state=0, **world)
     reading = degenerate_ladder(truth.mixture, decoder=truth.decoder, exact=True)
     broken = {h.name.split()[0] for t in reading.theorems for h in t.hypotheses if h.answer == "fails"}
     said = settings.certificate(truth)["certificate"]
@@ -295,7 +295,7 @@ def test_table_10_finds_the_rank_among_columns_to_spare():
 
 
 def test_widening_is_an_isometry_with_a_little_noise():
-    sample = degenerate(4, seed=0).sample(300)
+    sample = degenerate(4, random_state=0).sample(300)
     wide = table10.widened(sample, 3, 0.0, seed=1)
     assert wide.x.shape == (300, 7)
     assert np.linalg.norm(wide.x, axis=1) == pytest.approx(np.linalg.norm(sample.x, axis=1))
@@ -318,13 +318,13 @@ def test_table_11_measures_graphs_of_codes_and_of_the_truth():
 
 
 def test_latents_before_masks_follow_the_causal_model():
-    truth = degenerate(3, edges=1, angle=30.0, seed=2)
+    truth = degenerate(3, edges=1, angle=30.0, random_state=2)
     z = table11.unmasked(truth, 20_000)
     assert np.cov(z.T) == pytest.approx(truth.graph.covariance, abs=0.08)
 
 
 def test_the_graph_of_a_permuted_truth_is_its_own():
-    truth = degenerate(4, active=4, seed=0)
+    truth = degenerate(4, active=4, random_state=0)
     z = table11.unmasked(truth, 5000)
     straight, turned = table11.of_code(truth, z, z), table11.of_code(truth, z, -z[:, ::-1])
     assert straight["shd"] == turned["shd"]
@@ -358,7 +358,7 @@ def test_table_20_measures_blocks_and_prints_a_matrix():
     own, worst = table20.PUBLISHED["2+2+2+2+2"]
     assert np.mean(own) == pytest.approx(0.896)
     assert worst == 0.02
-    z = degenerate(10, blocks=(1, 1, 2, 6), edges=0, seed=0).sample(2000).z
+    z = degenerate(10, blocks=(1, 1, 2, 6), edges=0, random_state=0).sample(2000).z
     found = table20.block_scores(z, z[:, ::-1] @ np.diag(np.arange(1, 11)), (1, 1, 2, 6))
     assert found["own"] == pytest.approx(1)
     assert found["blocks found"]

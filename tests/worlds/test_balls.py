@@ -138,7 +138,7 @@ def test_pieces_of_a_large_batch_fit_together(monkeypatch: pytest.MonkeyPatch) -
 
 def test_samples_are_new_rows_of_the_same_law() -> None:
     world = Balls(2, 8, images=2000)
-    one, again, other = world.sample(2000), world.sample(2000), world.sample(5, seed=1)
+    one, again, other = world.sample(2000), world.sample(2000), world.sample(5, random_state=1)
     assert np.array_equal(one.x, again.x)
     assert np.array_equal(one.z, again.z)
     moved = world.masks.all(axis=1)

@@ -49,7 +49,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def small(name: str, seed: int = 0) -> DegenerateWorld:
-    return degenerate(5, layers=3, seed=seed, **VARIANTS[name])
+    return degenerate(5, layers=3, random_state=seed, **VARIANTS[name])
 
 
 # ---- the law -----------------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ def small(name: str, seed: int = 0) -> DegenerateWorld:
 @pytest.mark.parametrize("name", ["base", "shifted", "turned and shifted", "with means", "blocks"])
 def test_draws_follow_the_exact_mixture(name: str) -> None:
     world = small(name)
-    law, drawn = world.mixture, world.sample(60_000, seed=1)
+    law, drawn = world.mixture, world.sample(60_000, random_state=1)
     assert law is not None
     assert law.n_components == len(world.masks)
     for j in range(law.n_components):
@@ -70,7 +70,7 @@ def test_draws_follow_the_exact_mixture(name: str) -> None:
 
 @pytest.mark.parametrize("noise", ["gaussian", "exponential", "gumbel"])
 def test_a_frozen_latent_has_its_value_exactly_and_an_active_one_the_moments_of_the_causal_model(noise: str) -> None:
-    world = degenerate(4, edges=1, shift=2.0, noise=noise, layers=2, seed=4)
+    world = degenerate(4, edges=1, shift=2.0, noise=noise, layers=2, random_state=4)
     drawn, std = world.sample(80_000), np.sqrt(np.diag(world.graph.covariance))
     active = world.masks[drawn.u]
     assert (np.where(active, 0, drawn.z) == np.where(active, 0, 2.0 * std)).all()
@@ -103,8 +103,11 @@ def test_a_mask_marginalises_the_causal_model_instead_of_cutting_its_edges() -> 
 
 
 def test_the_rotation_is_undone_by_sparse() -> None:
-    straight, turned = degenerate(6, layers=2, shift=1.0, seed=2), degenerate(6, layers=2, shift=1.0, angle=40, seed=2)
-    a, b = straight.sample(50, seed=3), turned.sample(50, seed=3)
+    straight, turned = (
+        degenerate(6, layers=2, shift=1.0, random_state=2),
+        degenerate(6, layers=2, shift=1.0, angle=40, random_state=2),
+    )
+    a, b = straight.sample(50, random_state=3), turned.sample(50, random_state=3)
     assert (a.u == b.u).all()
     assert b.z == pytest.approx(a.z @ turned.rotation.T)
     assert turned.sparse(b.z) == pytest.approx(a.z)
@@ -131,7 +134,7 @@ def test_means_are_the_components_own_and_only_of_active_latents() -> None:
 )
 def test_masks_are_different_have_the_size_asked_for_and_number_at_most_five_per_latent(n, active, expected) -> None:
     for seed in range(5):
-        masks = degenerate(n, active=active, layers=1, seed=seed).masks
+        masks = degenerate(n, active=active, layers=1, random_state=seed).masks
         assert (masks.sum(axis=1) == expected).all()
         assert len(masks) <= 5 * n
         assert len(np.unique(masks, axis=0)) == len(masks)
@@ -141,9 +144,9 @@ def test_masks_are_different_have_the_size_asked_for_and_number_at_most_five_per
 def test_no_latent_is_always_frozen_or_always_active_even_where_only_one_is() -> None:
     """Of all draws of fifty masks about one in twenty leaves a latent out."""
     for seed in range(100):
-        masks = random_masks((1,) * 10, 1, seed=seed)
+        masks = random_masks((1,) * 10, 1, random_state=seed)
         assert masks.any(axis=0).all()
-        assert not random_masks((1,) * 10, 9, seed=seed).all(axis=0).any()
+        assert not random_masks((1,) * 10, 9, random_state=seed).all(axis=0).any()
 
 
 def test_a_large_world_has_all_but_few_of_its_draws() -> None:
@@ -263,15 +266,15 @@ def test_slopes_are_among_the_facts() -> None:
 
 
 def test_seeds_decide_the_world_and_the_draws_separately() -> None:
-    first, again, other = degenerate(5, seed=1), degenerate(5, seed=1), degenerate(5, seed=2)
+    first, again, other = degenerate(5, random_state=1), degenerate(5, random_state=1), degenerate(5, random_state=2)
     assert (first.masks == again.masks).all()
-    a, b = first.sample(20, seed=7), again.sample(20, seed=7)
+    a, b = first.sample(20, random_state=7), again.sample(20, random_state=7)
     assert (a.x == b.x).all()
     assert (a.u == b.u).all()
-    assert np.abs(a.z - first.sample(20, seed=8).z).max() > 0.1
-    assert np.abs(a.z - other.sample(20, seed=7).z).max() > 0.1
-    assert (degenerate(5, seed=1, shift=2.0).masks == first.masks).all()
-    assert (degenerate(5, seed=1, edges=2).masks == first.masks).all()
+    assert np.abs(a.z - first.sample(20, random_state=8).z).max() > 0.1
+    assert np.abs(a.z - other.sample(20, random_state=7).z).max() > 0.1
+    assert (degenerate(5, random_state=1, shift=2.0).masks == first.masks).all()
+    assert (degenerate(5, random_state=1, edges=2).masks == first.masks).all()
 
 
 def test_observations_are_the_decoded_latents_and_can_be_inverted() -> None:

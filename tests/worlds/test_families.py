@@ -60,7 +60,7 @@ def test_as_many_observations_as_latents_is_the_default() -> None:
 )
 def test_a_random_structure_has_the_gap_it_was_asked_for(d_z: int, d_x: int, gap: int) -> None:
     for seed in range(3):
-        found = generic_gap(support("random", d_z, d_x, gap=gap, seed=seed))
+        found = generic_gap(support("random", d_z, d_x, gap=gap, random_state=seed))
         assert found is not None
         assert found.value == gap
 
@@ -69,7 +69,7 @@ def test_a_random_structure_has_the_gap_it_was_asked_for(d_z: int, d_x: int, gap
 def test_random_observations_give_nothing_away_and_columns_can_be_independent(d_z: int, d_x: int) -> None:
     rng = np.random.default_rng(0)
     for seed in range(10):
-        found = support("random", d_z, d_x, seed=seed)
+        found = support("random", d_z, d_x, random_state=seed)
         assert (found.sum(axis=1) >= min(2, d_z)).all()
         assert np.linalg.matrix_rank(found * rng.normal(size=found.shape)) == d_z
 
@@ -87,8 +87,8 @@ def test_columns_can_be_independent_when_every_latent_has_a_row_of_its_own() -> 
 
 
 def test_a_seed_fixes_the_random_structure() -> None:
-    assert family("random", 4, 9, seed=3) == family("random", 4, 9, seed=3)
-    drawn = [family("random", 4, 9, seed=seed).dense.tobytes() for seed in range(6)]
+    assert family("random", 4, 9, random_state=3) == family("random", 4, 9, random_state=3)
+    drawn = [family("random", 4, 9, random_state=seed).dense.tobytes() for seed in range(6)]
     assert len(set(drawn)) == 6
 
 
@@ -125,7 +125,7 @@ def test_bad_requests_are_refused(name: str, sizes: tuple[int, ...], settings: d
 
 
 def test_a_given_density_is_the_share_of_dependencies_and_no_row_sees_fewer_than_two_latents() -> None:
-    sparse, denser = (family("random", 20, 80, gap=1, density=share, seed=3).dense for share in (0.12, 0.4))
+    sparse, denser = (family("random", 20, 80, gap=1, density=share, random_state=3).dense for share in (0.12, 0.4))
     assert 0.12 < sparse.mean() < 0.19
     assert 0.36 < denser.mean() < 0.45
     assert sparse.sum(axis=1).min() == 2

@@ -18,7 +18,7 @@ DEPENDENT = ("correlated gaussian", "linear sem")
 
 
 def sample(name: str, d: int = 4, *, n: int = N, seed: int = 0, draw: int = 1) -> np.ndarray:
-    return law(name, d, seed=seed).draw(n, seeds.generator(draw, "draw")).numpy()
+    return law(name, d, random_state=seed).draw(n, seeds.generator(draw, "draw")).numpy()
 
 
 def covariance(name: str, d: int = 4, seed: int = 0) -> np.ndarray:

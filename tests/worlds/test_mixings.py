@@ -49,7 +49,7 @@ ACTIVATIONS = {
     + [("sigmoid", None), ("affine", None)],
 )
 def test_a_mixing_computes_its_formula_with_orthogonal_matrices(kind: str, slope: float | None) -> None:
-    mixing, z = layered(4, 5, kind=kind, slope=slope, seed=3), 3 * normal(50, 4)
+    mixing, z = layered(4, 5, kind=kind, slope=slope, random_state=3), 3 * normal(50, 4)
     for Q in matrices(mixing):
         assert torch.allclose(Q @ Q.T, torch.eye(4, dtype=torch.float64))
     assert len(matrices(mixing)) == 5
@@ -72,7 +72,7 @@ def test_a_mixing_computes_its_formula_with_orthogonal_matrices(kind: str, slope
     ],
 )
 def test_the_inverse_is_exact(kind: str, slope: float | None, layers: int, tolerance: float) -> None:
-    mixing, z = layered(5, layers, kind=kind, slope=slope, seed=1), normal(200, 5)
+    mixing, z = layered(5, layers, kind=kind, slope=slope, random_state=1), normal(200, 5)
     assert float((mixing.inverse(mixing(z)) - z).abs().max()) < tolerance
 
 
@@ -88,12 +88,16 @@ def test_the_smooth_activation_increases_has_the_slopes_of_the_kinked_one_far_ou
 
 
 def test_slopes_are_drawn_per_layer_and_the_seed_decides() -> None:
-    drawn = layered(3, 400, seed=0).slopes
+    drawn = layered(3, 400, random_state=0).slopes
     assert len(drawn) == 399
     assert 0.5 < min(drawn) < 0.52
     assert 1.48 < max(drawn) < 1.5
-    assert layered(3, 4, seed=5).slopes == layered(3, 4, seed=5).slopes != layered(3, 4, seed=6).slopes
-    first, second = matrices(layered(3, 4, slope=0.2, seed=5)), matrices(layered(3, 4, seed=5))
+    assert (
+        layered(3, 4, random_state=5).slopes
+        == layered(3, 4, random_state=5).slopes
+        != layered(3, 4, random_state=6).slopes
+    )
+    first, second = matrices(layered(3, 4, slope=0.2, random_state=5)), matrices(layered(3, 4, random_state=5))
     assert all(torch.allclose(a, b) for a, b in zip(first, second, strict=True))
     assert layered(3, 4, kind="sigmoid").slopes == layered(3, 4, kind="affine").slopes == ()
 
@@ -112,12 +116,12 @@ def test_a_harder_slope_bends_more() -> None:
     z = normal(100, 5)
     spreads = []
     for slope in (0.9, 0.2):
-        values = torch.linalg.svdvals(jacobian(layered(5, 4, slope=slope, seed=2), z))
+        values = torch.linalg.svdvals(jacobian(layered(5, 4, slope=slope, random_state=2), z))
         assert float(values.min()) >= slope**3 - 1e-9
         assert float(values.max()) <= 1 + 1e-9
         spreads.append(float((values.max(dim=1).values / values.min(dim=1).values).mean()))
     assert spreads[1] > 3 * spreads[0]
-    steep = torch.linalg.svdvals(jacobian(layered(5, 4, slope=1.5, seed=2), z))
+    steep = torch.linalg.svdvals(jacobian(layered(5, 4, slope=1.5, random_state=2), z))
     assert float(steep.min()) >= 1 - 1e-9
     assert 1.1 < float(steep.max()) <= 1.5**3 + 1e-9
 
@@ -127,7 +131,7 @@ def test_a_mixing_is_fixed_and_moves_between_types() -> None:
     assert not any(p.requires_grad for p in mixing.parameters())
     single = layered(3, 3).float()
     assert torch.allclose(single(normal(5, 3).float()).double(), mixing(normal(5, 3)), atol=1e-5)
-    again = layered(3, 3, seed=9)
+    again = layered(3, 3, random_state=9)
     again.load_state_dict(mixing.state_dict())
     assert np.array_equal(again[0].weight.numpy(), mixing[0].weight.numpy())
 

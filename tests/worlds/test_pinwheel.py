@@ -18,7 +18,7 @@ def original(features: np.ndarray, labels: np.ndarray, clusters: int, rate: floa
 
 @pytest.mark.parametrize(("clusters", "rate"), [(3, 0.25), (5, 0.4), (2, 0.0)])
 def test_observations_are_those_of_the_published_construction(clusters: int, rate: float) -> None:
-    drawn = pinwheel(clusters, rate=rate).sample(500, seed=2)
+    drawn = pinwheel(clusters, rate=rate).sample(500, random_state=2)
     angles = 2 * np.pi * drawn.u / clusters
     c, s = np.cos(angles), np.sin(angles)
     features = np.stack([c * drawn.z[:, 0] - s * drawn.z[:, 1], s * drawn.z[:, 0] + c * drawn.z[:, 1]], axis=1)
@@ -48,10 +48,12 @@ def test_without_a_rate_nothing_bends_and_with_one_it_does() -> None:
 
 
 def test_seeds_decide_and_sizes_are_equal() -> None:
-    world = pinwheel(seed=1)
-    assert (world.sample(10, seed=3).x == pinwheel(seed=1).sample(10, seed=3).x).all()
-    assert np.abs(world.sample(10, seed=3).x - world.sample(10, seed=4).x).max() > 0.1
-    assert np.abs(world.sample(10, seed=3).x - pinwheel(seed=2).sample(10, seed=3).x).max() > 0.1
+    world = pinwheel(random_state=1)
+    assert (world.sample(10, random_state=3).x == pinwheel(random_state=1).sample(10, random_state=3).x).all()
+    assert np.abs(world.sample(10, random_state=3).x - world.sample(10, random_state=4).x).max() > 0.1
+    assert (
+        np.abs(world.sample(10, random_state=3).x - pinwheel(random_state=2).sample(10, random_state=3).x).max() > 0.1
+    )
     assert sorted(np.bincount(world.sample(11).u)) == [3, 4, 4]
     assert (world.n_latents, world.n_observed) == (2, 2)
 

@@ -50,17 +50,21 @@ def not_affine(z: np.ndarray, image: np.ndarray) -> float:
 
 def test_a_given_mixture_is_drawn_and_decoded() -> None:
     law = Mixture([0.2, 0.8], [[3, 0], [-1, 2]], [np.eye(2), [[2, 1], [1, 1]]])
-    world = mixed(law, layers=4, slope=0.3, seed=5)
-    drawn = world.sample(20_000, seed=1)
+    world = mixed(law, layers=4, slope=0.3, random_state=5)
+    drawn = world.sample(20_000, random_state=1)
     assert world.mixture is law
     assert drawn.x == pytest.approx(world.decode(drawn.z))
     assert world.decoder.inverse(torch.as_tensor(drawn.x)).numpy() == pytest.approx(drawn.z)
     assert drawn.u.mean() == pytest.approx(0.8, abs=0.02)
     assert drawn.z[drawn.u == 1].mean(axis=0) == pytest.approx([-1, 2], abs=0.05)
     assert np.cov(drawn.z[drawn.u == 1].T) == pytest.approx(law.covariances[1], abs=0.1)
-    assert (world.sample(5, seed=3).x == mixed(law, layers=4, slope=0.3, seed=5).sample(5, seed=3).x).all()
-    assert np.abs(world.sample(5, seed=3).x - world.sample(5, seed=4).x).max() > 0.1
-    assert np.abs(world.sample(5, seed=3).z - mixed(law, seed=6).sample(5, seed=3).z).max() > 0.1
+    assert (
+        world.sample(5, random_state=3).x == mixed(law, layers=4, slope=0.3, random_state=5).sample(5, random_state=3).x
+    ).all()
+    assert np.abs(world.sample(5, random_state=3).x - world.sample(5, random_state=4).x).max() > 0.1
+    assert (
+        np.abs(world.sample(5, random_state=3).z - mixed(law, random_state=6).sample(5, random_state=3).z).max() > 0.1
+    )
     assert (world.n_latents, world.n_observed) == (2, 2)
     assert world.jacobian(drawn.z[:4]).shape == (4, 2, 2)
     assert world.facts["independent within components"] is False
@@ -71,7 +75,7 @@ def test_a_given_mixture_is_drawn_and_decoded() -> None:
 
 @pytest.mark.parametrize("edges", [0, 1])
 def test_non_degenerate_worlds_satisfy_p1_and_without_edges_p2(edges: int) -> None:
-    world = non_degenerate(4, edges=edges, layers=3, seed=2)
+    world = non_degenerate(4, edges=edges, layers=3, random_state=2)
     reading = mixture_ladder(world.mixture, decoder=world.decoder, exact=True)
     answers = {h.name: h.answer for h in reading.hypotheses}
     assert answers[NON_DEGENERATE] == "holds"
@@ -84,13 +88,13 @@ def test_non_degenerate_worlds_satisfy_p1_and_without_edges_p2(edges: int) -> No
 
 
 def test_components_of_one_graph_differ_in_noise_only_and_their_means_have_the_spread() -> None:
-    law = law_of(non_degenerate(6, edges=2, components=400, spread=3.0, seed=1))
-    unit = law_of(non_degenerate(6, edges=2, components=400, spread=0.0, seed=1))
+    law = law_of(non_degenerate(6, edges=2, components=400, spread=3.0, random_state=1))
+    unit = law_of(non_degenerate(6, edges=2, components=400, spread=0.0, random_state=1))
     assert (unit.means == 0).all()
     inverse = np.linalg.inv(law.covariances[0])
     other = np.linalg.inv(law.covariances[1])
     assert ((np.abs(inverse) < 1e-9) == (np.abs(other) < 1e-9)).all()  # one sparsity of the precisions
-    graph = random_graph(6, 2, seed=1)
+    graph = random_graph(6, 2, random_state=1)
     residual = np.eye(6) - graph.weights
     noise = residual.T @ law.covariances[7] @ residual
     assert noise == pytest.approx(np.diag(np.diag(noise)), abs=1e-9)
@@ -99,7 +103,7 @@ def test_components_of_one_graph_differ_in_noise_only_and_their_means_have_the_s
 
 
 def test_a_rotation_mixes_independent_latents_and_changes_nothing_else() -> None:
-    straight, turned = (non_degenerate(3, edges=0, angle=angle, layers=2, seed=4) for angle in (0.0, 20.0))
+    straight, turned = (non_degenerate(3, edges=0, angle=angle, layers=2, random_state=4) for angle in (0.0, 20.0))
     assert turned.facts["independent within components"] is False
     R = plane_rotations(3, 20.0)
     assert law_of(turned).means == pytest.approx(law_of(straight).means @ R.T)
@@ -119,7 +123,7 @@ def test_a_rotation_mixes_independent_latents_and_changes_nothing_else() -> None
     ],
 )
 def test_the_hidden_variables_are_recovered_from_the_mixture(graph: list[list[int]], sizes: tuple[int, ...]) -> None:
-    world = hidden_variables(graph, sizes=sizes, layers=2, seed=3)
+    world = hidden_variables(graph, sizes=sizes, layers=2, random_state=3)
     found = recover_states(world.mixture)
     assert found.k == len(sizes)
     order = sorted(range(len(graph)), key=lambda j: tuple(graph[j]), reverse=True)
@@ -229,7 +233,7 @@ def test_the_surface_of_swapped_halves_never_meets_itself() -> None:
 
 @pytest.mark.parametrize("n", [2, 5, 10])
 def test_equal_distances_break_genericity_and_nothing_else(n: int) -> None:
-    world = equal_distances(n, layers=2, seed=1)
+    world = equal_distances(n, layers=2, random_state=1)
     reading = degenerate_ladder(world.mixture, decoder=world.decoder, exact=True)
     assert set(reading.broken) == {GENERIC}
     unequal = law_of(world)

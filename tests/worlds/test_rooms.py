@@ -130,11 +130,11 @@ def test_numbers_of_images_run_through_the_grid() -> None:
 
 @pytest.mark.parametrize("continuous", [False, True])
 def test_samples_are_rows_with_their_factors_and_seeds_repeat(continuous: bool) -> None:
-    one, two = (ROOMS.sample(6, seed=3, continuous=continuous) for _ in range(2))
+    one, two = (ROOMS.sample(6, random_state=3, continuous=continuous) for _ in range(2))
     assert one.x.shape == (6, 3 * 32 * 32)
     assert 0 <= one.x.min() < one.x.max() <= 1
     np.testing.assert_array_equal(one.x, two.x)
-    assert (ROOMS.sample(6, seed=4, continuous=continuous).z != one.z).any()
+    assert (ROOMS.sample(6, random_state=4, continuous=continuous).z != one.z).any()
     draw = ROOMS.render_values if continuous else ROOMS.render
     np.testing.assert_allclose(draw(one.z).flatten(1).numpy() / 255, one.x, atol=1e-6)
 

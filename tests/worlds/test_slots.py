@@ -17,7 +17,7 @@ BUILT = {"apart": (2, 0.0), "a quarter": (3, 0.25), "half": (2, 0.5), "three qua
 @pytest.fixture(scope="module", params=BUILT)
 def world(request: pytest.FixtureRequest) -> SlotWorld:
     n_slots, overlap = BUILT[request.param]
-    return overlapping(n_slots, overlap=overlap, seed=1)
+    return overlapping(n_slots, overlap=overlap, random_state=1)
 
 
 def heard(world: SlotWorld) -> np.ndarray:
@@ -26,7 +26,7 @@ def heard(world: SlotWorld) -> np.ndarray:
 
 
 def test_moving_a_slot_moves_exactly_its_observations(world: SlotWorld) -> None:
-    z = world.sample(100, seed=5).z
+    z = world.sample(100, random_state=5).z
     for k in range(len(world.slots)):
         moved = z.copy()
         moved[:, 3 * k : 3 * k + 3] += 1.0
@@ -35,14 +35,14 @@ def test_moving_a_slot_moves_exactly_its_observations(world: SlotWorld) -> None:
 
 
 def test_the_facts_hold_at_fresh_points(world: SlotWorld) -> None:
-    z = world.sample(PROBES, seed=7).z
+    z = world.sample(PROBES, random_state=7).z
     J = world.jacobian(z)
     np.testing.assert_array_equal((J != 0).any(axis=0), world.structure.dense)
     assert world.facts["support exact"] == 1
     margins = [s[-1] / s[0] for s in np.linalg.svd(J, compute_uv=False)]
     assert world.facts["rank margin"] > RANK_MARGIN
     assert min(margins) == pytest.approx(world.facts["rank margin"], rel=0.3)
-    other = world.sample(PROBES, seed=8).z
+    other = world.sample(PROBES, random_state=8).z
     stretches = []
     for k in range(len(world.slots) + 1):
         moved = other.copy()
@@ -61,7 +61,7 @@ def test_the_facts_hold_at_fresh_points(world: SlotWorld) -> None:
 
 
 def test_contributions_of_the_slots_add_up_and_are_equally_loud(world: SlotWorld) -> None:
-    z = world.latents(4000, seed=9)
+    z = world.latents(4000, random_state=9)
     silence = torch.zeros_like(z)
     parts, still = [], world.decode(silence)
     for k in range(len(world.slots)):
@@ -74,7 +74,7 @@ def test_contributions_of_the_slots_add_up_and_are_equally_loud(world: SlotWorld
 
 
 def test_the_jacobian_is_the_limit_of_differences(world: SlotWorld) -> None:
-    z = world.sample(50, seed=6).z
+    z = world.sample(50, random_state=6).z
     step = 1e-6 * np.eye(world.n_latents)
     differences = [(world.decode(z + move) - world.decode(z - move)) / 2e-6 for move in step]
     np.testing.assert_allclose(world.jacobian(z), np.stack(differences, axis=-1), atol=1e-6)
@@ -96,20 +96,20 @@ def test_windows_form_a_chain(overlap: float, shared: tuple[int, ...]) -> None:
 
 
 def test_a_block_is_curved_and_each_slot_has_its_own() -> None:
-    world = overlapping(2, seed=3)
+    world = overlapping(2, random_state=3)
     J = world.jacobian(world.sample(200).z)
     assert np.abs(J - J.mean(axis=0)).mean() > 0.1 * np.abs(J).mean()
     assert not np.allclose(J[:, :20, :3], J[:, 20:, 3:])
 
 
 def test_laws_noise_and_seeds_are_those_asked_for() -> None:
-    correlated = overlapping(2, law="correlated gaussian", seed=2)
+    correlated = overlapping(2, law="correlated gaussian", random_state=2)
     assert np.abs(np.corrcoef(correlated.sample(2000).z.T)[:3, 3:]).max() > 0.15
     assert overlapping(2, law=law("laplace", 6)).law.name == "laplace"
     noisy, clean = overlapping(2, noise=0.5).sample(500), overlapping(2).sample(500)
     assert (noisy.x - clean.x).std() == pytest.approx(0.5, rel=0.1)
     np.testing.assert_array_equal(clean.x, overlapping(2).sample(500).x)
-    assert not np.allclose(clean.x, overlapping(2, seed=1).sample(500).x)
+    assert not np.allclose(clean.x, overlapping(2, random_state=1).sample(500).x)
 
 
 def test_other_sizes_of_slots_and_windows_work() -> None:
@@ -122,7 +122,7 @@ BLOCKS = ((0, 1, 2), (3, 4, 5))
 
 @pytest.mark.parametrize(("overlap", "disjoint"), [(0.0, True), (0.25, False), (0.75, False)])
 def test_only_slots_apart_are_of_type_d_and_all_are_of_type_s(overlap: float, disjoint: bool) -> None:
-    read = mechanisms(overlapping(2, overlap=overlap, seed=1), blocks=BLOCKS)
+    read = mechanisms(overlapping(2, overlap=overlap, random_state=1), blocks=BLOCKS)
     answers = {t.name: t.hypotheses[0].answer for t in read.theorems}
     assert (answers["Type D"] == "holds") is disjoint
     assert answers["Type S"] in ("holds", "supported")

@@ -31,7 +31,7 @@ STRUCTURES = {
 
 @pytest.fixture(scope="module", params=STRUCTURES)
 def world(request: pytest.FixtureRequest) -> World:
-    return structured(STRUCTURES[request.param], seed=1)
+    return structured(STRUCTURES[request.param], random_state=1)
 
 
 def finite_differences(world: World, z: np.ndarray, step: float = 1e-6) -> np.ndarray:
@@ -47,7 +47,7 @@ def finite_differences(world: World, z: np.ndarray, step: float = 1e-6) -> np.nd
 
 
 def test_moving_a_latent_moves_exactly_its_observations(world: World) -> None:
-    z = world.sample(200, seed=5).z
+    z = world.sample(200, random_state=5).z
     moves = np.zeros(world.structure.dense.shape, dtype=bool)
     for j in range(world.n_latents):
         moved = z.copy()
@@ -57,7 +57,7 @@ def test_moving_a_latent_moves_exactly_its_observations(world: World) -> None:
 
 
 def test_the_jacobian_is_the_limit_of_differences(world: World) -> None:
-    z = world.sample(100, seed=6).z
+    z = world.sample(100, random_state=6).z
     J = world.jacobian(z)
     assert J.shape == (100, world.n_observed, world.n_latents)
     np.testing.assert_allclose(J, finite_differences(world, z), atol=1e-6)
@@ -68,7 +68,7 @@ def test_the_facts_hold_at_fresh_points(world: World) -> None:
     assert world.facts["rank margin"] > MARGIN
     assert world.facts["orientation kept"] == 1
     assert world.facts["span margin"] > SPAN_MARGIN
-    J = world.jacobian(world.sample(PROBES, seed=7).z)
+    J = world.jacobian(world.sample(PROBES, random_state=7).z)
     margins = [s[-1] / s[0] for s in np.linalg.svd(J, compute_uv=False)]
     assert min(margins) > MARGIN / 2
     assert min(margins) == pytest.approx(world.facts["rank margin"], rel=0.3)
@@ -83,7 +83,7 @@ def test_the_facts_hold_at_fresh_points(world: World) -> None:
 
 def test_no_two_points_are_folded_together(world: World) -> None:
     assert world.facts["secant margin"] > SECANT_MARGIN
-    z, other = world.sample(PROBES, seed=9).z, world.sample(PROBES, seed=10).z
+    z, other = world.sample(PROBES, random_state=9).z, world.sample(PROBES, random_state=10).z
     stretches = []
     for moving in [*np.eye(world.n_latents), np.ones(world.n_latents)]:
         moved = np.where(moving > 0, other, z)
@@ -95,24 +95,24 @@ def test_no_two_points_are_folded_together(world: World) -> None:
 
 
 def test_no_dependency_is_too_faint_to_see(world: World) -> None:
-    drawn = world.sample(4000, seed=8)
+    drawn = world.sample(4000, random_state=8)
     share = np.abs(world.jacobian(drawn.z)).mean(axis=0) * drawn.z.std(axis=0) / drawn.x.std(axis=0)[:, None]
     assert share[world.structure.dense].min() > 0.9 * LEAST_SHARE
     assert share[~world.structure.dense].max(initial=0) == 0
 
 
 def test_a_sample_is_its_latents_decoded(world: World) -> None:
-    drawn = world.sample(7, seed=2)
+    drawn = world.sample(7, random_state=2)
     assert (drawn.x.shape, drawn.z.shape) == ((7, world.n_observed), (7, world.n_latents))
     np.testing.assert_allclose(drawn.x, world.decode(drawn.z), rtol=1e-12)
     assert drawn.u is None
     assert isinstance(drawn.x, np.ndarray)
-    np.testing.assert_array_equal(world.latents(7, seed=2).numpy(), drawn.z)
+    np.testing.assert_array_equal(world.latents(7, random_state=2).numpy(), drawn.z)
 
 
 def test_samples_repeat_under_their_seed_and_differ_under_another(world: World) -> None:
-    np.testing.assert_array_equal(world.sample(5, seed=3).x, world.sample(5, seed=3).x)
-    assert not np.isclose(world.sample(5, seed=3).z, world.sample(5, seed=4).z).any()
+    np.testing.assert_array_equal(world.sample(5, random_state=3).x, world.sample(5, random_state=3).x)
+    assert not np.isclose(world.sample(5, random_state=3).z, world.sample(5, random_state=4).z).any()
 
 
 def test_tensors_come_back_as_tensors(world: World) -> None:
@@ -128,17 +128,19 @@ def test_tensors_come_back_as_tensors(world: World) -> None:
 
 
 def test_the_seed_draws_the_decoder_too() -> None:
-    a, b = (structured(STRUCTURES["pair"], strength=0.0, seed=seed).jacobian(np.zeros((1, 2))) for seed in (3, 4))
+    a, b = (
+        structured(STRUCTURES["pair"], strength=0.0, random_state=seed).jacobian(np.zeros((1, 2))) for seed in (3, 4)
+    )
     assert not np.isclose(a, b)[:, STRUCTURES["pair"].dense].any()
 
 
 def test_a_seed_fixes_the_world_and_another_changes_it() -> None:
     S = STRUCTURES["pair"]
     z = np.random.default_rng(0).normal(size=(20, 2))
-    np.testing.assert_array_equal(structured(S, seed=3).decode(z), structured(S, seed=3).decode(z))
-    np.testing.assert_array_equal(structured(S, seed=3).sample(9).x, structured(S, seed=3).sample(9).x)
-    assert not np.isclose(structured(S, seed=3).decode(z), structured(S, seed=4).decode(z)).any()
-    assert not np.isclose(structured(S, seed=3).sample(9).z, structured(S, seed=4).sample(9).z).any()
+    np.testing.assert_array_equal(structured(S, random_state=3).decode(z), structured(S, random_state=3).decode(z))
+    np.testing.assert_array_equal(structured(S, random_state=3).sample(9).x, structured(S, random_state=3).sample(9).x)
+    assert not np.isclose(structured(S, random_state=3).decode(z), structured(S, random_state=4).decode(z)).any()
+    assert not np.isclose(structured(S, random_state=3).sample(9).z, structured(S, random_state=4).sample(9).z).any()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -149,7 +151,7 @@ def test_every_law_makes_a_world(name: str) -> None:
 
 
 def test_a_law_of_ones_own_is_used_as_it_is() -> None:
-    chosen = law("uniform", 2, seed=9)
+    chosen = law("uniform", 2, random_state=9)
     assert structured(STRUCTURES["pair"], law=chosen).law is chosen
     with pytest.raises(InputError, match=r"The law must have 2 latents\. Got 3\."):
         structured(STRUCTURES["pair"], law=law("uniform", 3))
@@ -179,20 +181,22 @@ def test_the_nonlinear_part_has_strength_times_the_spread_of_the_linear_part(str
 
 def test_linear_weights_are_of_one_size_and_mostly_of_one_sign() -> None:
     S = STRUCTURES["random"]
-    J = np.concatenate([structured(S, strength=0.0, seed=s).jacobian(np.zeros((1, 4)))[0][S.dense] for s in range(20)])
+    J = np.concatenate(
+        [structured(S, strength=0.0, random_state=s).jacobian(np.zeros((1, 4)))[0][S.dense] for s in range(20)]
+    )
     assert ((np.abs(J) > 0.7) & (np.abs(J) < 1.3)).all()
     assert (J < 0).mean() == pytest.approx(0.3, abs=0.06)
 
 
 def test_noise_has_the_standard_deviation_it_was_given_and_nothing_to_do_with_the_latents() -> None:
     S = STRUCTURES["banded"]
-    noisy = structured(S, noise=0.5).sample(20_000, seed=3)
+    noisy = structured(S, noise=0.5).sample(20_000, random_state=3)
     noise = noisy.x - structured(S).decode(noisy.z)
     np.testing.assert_allclose(noise.std(axis=0), 0.5, rtol=0.03)
     np.testing.assert_allclose(noise.mean(axis=0), 0, atol=0.02)
     together = np.corrcoef(np.c_[noise, noisy.z], rowvar=False)
     assert np.abs(together[~np.eye(8, dtype=bool)]).max() < 0.04
-    np.testing.assert_array_equal(noisy.x, structured(S, noise=0.5).sample(20_000, seed=3).x)
+    np.testing.assert_array_equal(noisy.x, structured(S, noise=0.5).sample(20_000, random_state=3).x)
 
 
 # ---- nothing simple solves it --------------------------------------------------------------------------------
@@ -200,7 +204,7 @@ def test_noise_has_the_standard_deviation_it_was_given_and_nothing_to_do_with_th
 
 @pytest.mark.parametrize("seed", range(4))
 def test_neither_observations_nor_principal_components_already_are_the_latents(seed: int) -> None:
-    drawn = structured(family("random", 5, 20, gap=1, seed=seed), seed=seed).sample(3000)
+    drawn = structured(family("random", 5, 20, gap=1, random_state=seed), random_state=seed).sample(3000)
     assert mcc(drawn.z, drawn.x).score < 0.95
     assert mcc(drawn.z, PCA(5).fit_transform(drawn.x)).score < 0.95
     assert mcc(drawn.z, drawn.z).score > 0.999
@@ -237,6 +241,6 @@ def test_bad_requests_are_refused() -> None:
 
 
 def test_the_closed_form_jacobian_is_the_one_by_differentiation() -> None:
-    world = structured(Structure([[1, 0, 1], [1, 1, 0], [0, 1, 1], [1, 1, 1]]), strength=1.0, seed=4)
+    world = structured(Structure([[1, 0, 1], [1, 1, 0], [0, 1, 1], [1, 1, 1]]), strength=1.0, random_state=4)
     z = world.latents(50)
     assert torch.allclose(world.decoder.jacobian(z), jacobian(world.decoder, z), rtol=1e-12, atol=1e-12)

@@ -20,12 +20,14 @@ from noumena.audits.given import given, is_array
 from noumena.audits.pairs import Pair, Side, compare, part_moments, sides_of
 from noumena.audits.record import Audit, Overlay
 from noumena.audits.trivial import explained
+from noumena.deprecated import renamed
 from noumena.guarantees.agreement import RIGID, merged, similarity_map
 
 DRAWN = 300
 """Rows of a pair that are kept for drawing."""
 
 
+@renamed(seed="random_state")
 def audit(
     representations: Any,
     *,
@@ -37,7 +39,7 @@ def audit(
     shuffles: int = 3,
     ica: bool = True,
     restarts: int = 2,
-    seed: int = 0,
+    random_state: Any = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Audit:
     """Say whether representations of the same rows are stable, up to what, and whether ICA gives axes one can use.
@@ -54,6 +56,7 @@ def audit(
     >>> found.group, str(found.up_to), round(float(found.errors["rigid+scale"][0, 1]), 6)
     ('rigid+scale', 'similarity', 0.0)
     """
+    seed = seeds.seed_of(random_state)
     tables = given(representations, data)
     rows = len(tables.tables[0])
     split, more = folds_of(rows, folds=folds, groups=groups, held_out=held_out, seed=seed)

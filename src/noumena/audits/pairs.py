@@ -28,7 +28,7 @@ from noumena.audits.folds import Folds, folds_of
 from noumena.audits.given import given
 from noumena.audits.ridge import careful_map, few
 from noumena.audits.rule import AMBIGUITIES, smallest_group
-from noumena.estimators import ica as components
+from noumena.estimators.ica import ica as components
 from noumena.guarantees.agreement import (
     AFFINE,
     ICA,

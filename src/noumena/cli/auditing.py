@@ -57,7 +57,14 @@ def audit(
     progress = say if sys.stderr.isatty() and not as_json else None
     with claimed(out, force=force):
         found = audited(
-            tables, input=x, groups=labels, held_out=not in_sample, folds=folds, ica=ica, seed=seed, progress=progress
+            tables,
+            input=x,
+            groups=labels,
+            held_out=not in_sample,
+            folds=folds,
+            ica=ica,
+            random_state=seed,
+            progress=progress,
         )
     from noumena.report.audits import audit_page
 

@@ -14,6 +14,7 @@ from jaxtyping import UInt8
 
 from noumena import checks, seeds
 from noumena.data import archives
+from noumena.deprecated import renamed
 from noumena.worlds.world import Sample
 
 CHUNK = 512
@@ -133,8 +134,10 @@ class Images:
         out /= 255 * block**2
         return out
 
-    def sample(self, n: int, *, seed: int = 0, size: int | None = None) -> Sample:
+    @renamed(seed="random_state")
+    def sample(self, n: int, *, random_state: Any = 0, size: int | None = None) -> Sample:
         """Draw ``n`` different images, ``z`` the levels of their factors; the same seed draws the same images."""
+        seed = seeds.seed_of(random_state)
         n = checks.count(n, "n")
         checks.require(n <= len(self), f"n must be at most the {len(self)} images there are.", f"{n}")
         rng = seeds.numpy_generator(seeds.seed_of(seed), "benchmark images")

@@ -98,7 +98,7 @@ def unmixed(
     """White components rotated by ICA, found on the rows ``fitted``; and whether it converged."""
     from sklearn.exceptions import ConvergenceWarning
 
-    from noumena.estimators.ica import ICA
+    from noumena.estimators.ica.ica import ICA
 
     if white.shape[1] == 1:
         return white, True

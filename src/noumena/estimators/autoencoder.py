@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from noumena.estimators.estimator import Builder, Codec, Estimator, need_scale, network
-from noumena.estimators.training import Training
+from noumena.estimators.base import Builder, Codec, Estimator, need_scale, network
+from noumena.estimators.loop import Training
 from noumena.penalties import Penalty
 
 

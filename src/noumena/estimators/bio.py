@@ -27,9 +27,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from noumena import checks
-from noumena.estimators.estimator import Builder, Codec, Estimator, need_scale, network
+from noumena.estimators.base import Builder, Codec, Estimator, need_scale, network
 from noumena.estimators.likelihoods import check, check_range, emitting, misfit, output
-from noumena.estimators.training import Training
+from noumena.estimators.loop import Training
 from noumena.penalties import Penalty
 
 

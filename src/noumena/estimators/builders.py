@@ -19,8 +19,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from noumena import checks, seeds
-from noumena.estimators.rows import Rows
-from noumena.estimators.training import Objective, Training, _Fit
+from noumena.estimators.loop import Objective, Training, _Fit
+from noumena.estimators.sources import Rows
 from noumena.estimators.written import verbs
 from noumena.nets import MLP
 

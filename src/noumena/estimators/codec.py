@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from noumena.estimators.training import Objective
+from noumena.estimators.loop import Objective
 
 
 class Codec(Objective):

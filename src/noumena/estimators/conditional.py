@@ -26,9 +26,9 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from noumena import checks, seeds
+from noumena.estimators.base import Builder, Codec, Estimator, need_scale, network
 from noumena.estimators.builders import as_usual
-from noumena.estimators.estimator import Builder, Codec, Estimator, need_scale, network
-from noumena.estimators.training import Training
+from noumena.estimators.loop import Training
 from noumena.estimators.vae import IN_USE
 from noumena.nets import MLP
 from noumena.penalties import Penalty

@@ -27,10 +27,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from noumena import checks
-from noumena.estimators.estimator import Builder
+from noumena.estimators.base import Builder
+from noumena.estimators.loop import Training
 from noumena.estimators.mixture_prior import Components, best_log_responsibilities
 from noumena.estimators.mixture_vae import MixtureObjective, MixtureVAE
-from noumena.estimators.training import Training
 from noumena.mixtures import Mixture
 from noumena.penalties import Penalty
 

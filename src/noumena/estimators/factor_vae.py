@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from noumena import checks
+from noumena.estimators.base import Builder, Codec, network
 from noumena.estimators.descent import Pace, frozen
-from noumena.estimators.estimator import Builder, Codec, network
-from noumena.estimators.training import Training
+from noumena.estimators.loop import Training
 from noumena.estimators.vae import VAE, VAEObjective
 from noumena.nets import MLP
 from noumena.penalties import Penalty

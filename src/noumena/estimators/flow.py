@@ -38,9 +38,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from noumena import checks, seeds
-from noumena.estimators.estimator import Builder, Codec, Estimator, network
-from noumena.estimators.rows import are_pictures
-from noumena.estimators.training import Training
+from noumena.deprecated import renamed
+from noumena.estimators.base import Builder, Codec, Estimator, network
+from noumena.estimators.loop import Training
+from noumena.estimators.sources import are_pictures
 from noumena.nets.couplings import VolumePreserving
 from noumena.penalties import Penalty
 
@@ -173,8 +174,10 @@ class Flow(Estimator):
             result = model.log_prob(rows)
         return result.to(x.device) if isinstance(x, Tensor) else result.cpu().numpy()
 
-    def sample(self, n: int, seed: int = 0) -> Any:
+    @renamed(seed="random_state")
+    def sample(self, n: int, random_state: Any = 0) -> Any:
         """``n`` new rows from the best model, noise included, as an array in the units of the data."""
+        seed = seeds.seed_of(random_state)
         check_is_fitted(self)
         model = self.models_[self.best_]
         assert isinstance(model, FlowObjective)

@@ -26,7 +26,8 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from noumena import checks, seeds
-from noumena.estimators.estimator import Builder, Codec, Estimator, network
+from noumena.estimators.base import Builder, Codec, Estimator, network
+from noumena.estimators.loop import Rows, Training, train
 from noumena.estimators.mixture_prior import (
     Components,
     MixturePrior,
@@ -35,7 +36,6 @@ from noumena.estimators.mixture_prior import (
     kl_to_mixture,
     log_responsibilities,
 )
-from noumena.estimators.training import Rows, Training, train
 from noumena.estimators.vae import IN_USE, kl_to_standard_normal
 from noumena.mixtures import Mixture
 from noumena.penalties import Penalty

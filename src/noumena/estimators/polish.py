@@ -16,7 +16,7 @@ from torch import Tensor
 from noumena.derivatives import jacobian
 from noumena.estimators.exchange import change, remix
 from noumena.estimators.history import History
-from noumena.estimators.training import Rows, Trained, Training, train
+from noumena.estimators.loop import Rows, Trained, Training, train
 
 POINTS = 64
 """Rows at which Jacobians are taken."""

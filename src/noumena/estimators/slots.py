@@ -25,9 +25,9 @@ from torch import Tensor
 from noumena import checks, seeds
 from noumena.derivatives import jacobian
 from noumena.estimators.autoencoder import AutoencoderObjective
-from noumena.estimators.estimator import Builder, Codec, Estimator, network
+from noumena.estimators.base import Builder, Codec, Estimator, network
 from noumena.estimators.exchange import remix
-from noumena.estimators.training import Rows, Training, train
+from noumena.estimators.loop import Rows, Training, train
 from noumena.nets import MLP
 from noumena.penalties import DependencySparsity, GroupSparsity, Penalty
 

@@ -22,8 +22,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from noumena import checks
-from noumena.estimators.estimator import Builder, Codec, network
-from noumena.estimators.training import Training
+from noumena.estimators.base import Builder, Codec, network
+from noumena.estimators.loop import Training
 from noumena.estimators.vae import VAE, VAEObjective
 from noumena.penalties import Penalty
 

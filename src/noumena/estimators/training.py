@@ -1,399 +1,122 @@
-"""The one training loop: K seeds of one objective as one batched program.
-
-An ``Objective`` is a module whose ``forward(x, draws, progress)`` returns a loss and its named terms. K of them, one
-per seed, are stacked; ``torch.func.vmap`` runs their forward passes as one and autograd differentiates the sum.
-Adam and clipping act per model, so the K results equal K separate fits within float tolerance.
-
-Randomness is addressed, not streamed: rows of step ``s`` and the objective's own draws depend on (seed, s) only, so a
-fit that was interrupted continues as if nothing had happened.
-"""
+"""Training: everything about the loop, nothing about the model."""
 
 from __future__ import annotations
 
-import math
-import time
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
-from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
-from sklearn.exceptions import ConvergenceWarning
-from torch import Tensor, nn
-from torch.func import functional_call, stack_module_state, vmap
+from sklearn.base import BaseEstimator
 
-from noumena import seeds, threads
-from noumena.checks import DivergenceError
-from noumena.estimators.capture import Recorded, each, side_by_side, tuned
-from noumena.estimators.checkpoint import Checkpoint
-from noumena.estimators.descent import BoundedDescent, Descent, Pace, State
-from noumena.estimators.history import History
-from noumena.estimators.plan import Training
-from noumena.estimators.rows import Mapped, Rows
-
-BLOCK = 32
-"""Steps whose random draws are made together."""
-LOOKS = 30
-"""How often in a fit the held-out objective is read."""
-HELD_OUT_LOOK = 512
-"""Rows of the held-out part used at a look."""
-HELD_OUT_MOST = 4096
-"""Rows of the held-out part used for the final reading: a Jacobian at every row of a large table would not fit."""
+from noumena import checks
+from noumena.checks import InputError
 
 
-COLLAPSE_AFTER = 10
-"""Looks after which lost latents are reported; before that they come and go."""
+class Training(BaseEstimator):
+    """How to train: everything about the loop, nothing about the model.
 
+    Parameters: ``steps`` of ``batch_size`` rows with Adam at a peak ``learning_rate`` (one cycle). ``clip`` caps each
+    model's gradient norm; ``weight_decay`` shrinks all weights by that share of the rate at every step. With ``within``
+    the penalty is not weighted but minimised, while the rest of the loss stays within that share of what the same
+    models reach without it. ``polish`` rounds of exchange moves follow the fit. With ``refit``, a fit whose penalty
+    counts dependencies is followed by a search of its structure and by training under it, exactly sparse and without
+    the penalty; ``refit=False`` leaves the penalised models as they are. A share ``held_out`` of the rows is
+    never trained on; with ``patience``, a model stops when its held-out objective has not improved for that many of
+    the 30 looks. ``checkpoint`` names a file that is written every ``checkpoint_seconds`` and resumed from when it
+    exists. ``device`` is a torch device or ``"auto"``; ``dtype`` is ``"float32"`` or ``"float64"``.
 
-class Objective(nn.Module):
-    """What is minimised: a module that turns a batch into a loss and its named terms.
-
-    Parameters whose name is one of ``fixed``, or begins with one that ends in a dot, are not trained, as those of an
-    earlier stage (``requires_grad`` says nothing: it is off in every trained model). Those that begin with a key of
-    ``paces`` move at a pace of their own. Where the loss on held-out rows does not say how good a model is, as in a
-    game of two networks, ``judged`` is false and the last model is kept instead of the best one. Where ``batched`` is
-    false, models of one program run side by side and not as one: a GPU's kernels for wide convolutions of several
-    models at once are slow, and some layers have none. The rows of a batch are divided among ``players``.
+    For networks of images: ``precision="bfloat16"`` runs the forward pass in mixed precision on a GPU, with weights in
+    ``dtype`` (a processor, many of which have no such arithmetic, goes on in full); with ``average`` an exponential
+    moving average of the weights, of that memory, is what is looked at and kept; ``schedule="constant"`` leaves out the
+    cycle of the learning rate; ``capture`` records a step on a GPU once, as a CUDA graph, and replays it, which changes
+    speed and not results.
     """
-
-    fixed: tuple[str, ...] = ()
-    paces: Mapping[str, Pace] = {}
-    judged = True
-    batched = True
-    players = 1
-
-    def stays(self, name: str) -> bool:
-        """Whether the parameter of that name is not trained."""
-        return name in self.fixed or name.startswith(tuple(prefix for prefix in self.fixed if prefix.endswith(".")))
-
-    def draws(self, rows: int, generator: torch.Generator) -> dict[str, Tensor]:
-        """Random numbers the loss needs for ``rows`` rows, each with a leading axis of rows."""
-        return {}
-
-    def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss on a batch and its terms, unweighted; a term ``active`` counts the latents in use, and a term
-        ``adversary`` is a part of the loss that trains an opponent and says nothing of the model.
-
-        ``progress`` is a tensor of no axes where a step is recorded on a GPU."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What a fit leaves: the models at their best look, their held-out objectives, the curves."""
-
-    models: list[Objective]
-    objectives: np.ndarray
-    terms: dict[str, np.ndarray]
-    history: History
-    stopped_at: np.ndarray
-    diverged: np.ndarray
-    interrupted: bool
-
-
-def train(
-    models: list[Objective],
-    model_seeds: list[int],
-    rows: Rows,
-    training: Training,
-    *,
-    start: float = 0.0,
-    bound: float | None = None,
-) -> Trained:
-    """Train one model per seed; judge them all on the same held-out rows.
-
-    ``start`` is the progress at which annealed penalties begin; with a ``bound`` the penalty is minimised while the
-    rest of the loss stays below it.
-    """
-    weights = sum(p.numel() for p in models[0].parameters())
-    work = 6.0 * weights * training.batch_size * len(models)
-    with threads.for_work(work), tuned(mixed=training.precision == "bfloat16"):
-        return _Fit(models, model_seeds, rows, training, start, bound).run()
-
-
-class _Fit:
-    """One fit in progress: stacked parameters, optimiser, curves."""
 
     def __init__(
         self,
-        models: list[Objective],
-        model_seeds: list[int],
-        rows: Rows,
-        plan: Training,
-        start: float = 0.0,
-        bound: float | None = None,
+        *,
+        steps: int = 3000,
+        batch_size: int = 256,
+        learning_rate: float = 1e-2,
+        clip: float | None = None,
+        weight_decay: float = 0.0,
+        within: float | None = None,
+        polish: int = 0,
+        refit: bool = True,
+        patience: int | None = None,
+        held_out: float = 0.1,
+        device: str | torch.device = "cpu",
+        dtype: str = "float32",
+        precision: str = "full",
+        average: float | None = None,
+        schedule: str = "cycle",
+        capture: bool = True,
+        checkpoint: str | Path | None = None,
+        checkpoint_seconds: float = 30.0,
+        verbose: bool = False,
     ):
-        self.start = start
-        self.plan, self.x, self.held_out, self.seeds = plan, rows.train, rows.held_out, model_seeds
-        self.fingerprint = rows.fingerprint
-        self.checkpoint = None if plan.checkpoint is None else Path(plan.checkpoint)
-        self.models = models
-        self.skeleton = deepcopy(self.models[0]).to("meta")
-        parameters, self.buffers = stack_module_state(self.models)  # type: ignore[arg-type]
-        still = {name for name in parameters if models[0].stays(name)}
-        self.buffers |= {k: v.detach() for k, v in parameters.items() if k in still}
-        self.parameters: State = {k: v.detach().requires_grad_() for k, v in parameters.items() if k not in still}
-        first = next(iter(self.parameters.values()))
-        self.device, self.dtype = first.device, first.dtype
-        how = {"learning_rate": plan.learning_rate, "clip": plan.clip, "weight_decay": plan.weight_decay}
-        how |= {"paces": models[0].paces}
-        self.descent = (
-            Descent(self.parameters, **how) if bound is None else BoundedDescent(self.parameters, bound=bound, **how)
-        )
-        K = len(model_seeds)
-        self.recorded = Recorded(self._step) if plan.capture and first.is_cuda and bound is None else None
-        self.averaged: State = (
-            {} if plan.average is None else {k: v.detach().clone() for k, v in self.parameters.items()}
-        )
-        self.best: State = {k: v.detach().clone() for k, v in self.parameters.items()}
-        self.best_objective = np.full(K, np.inf)
-        self.waited = np.zeros(K, dtype=int)
-        self.stopped_at = np.full(K, plan.steps)
-        self.diverged = np.zeros(K, dtype=bool)
-        self.history = History()
-        self.collapsed = False
-        self.step = 0
+        self.steps = steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.clip = clip
+        self.weight_decay = weight_decay
+        self.within = within
+        self.polish = polish
+        self.refit = refit
+        self.patience = patience
+        self.held_out = held_out
+        self.device = device
+        self.dtype = dtype
+        self.precision = precision
+        self.average = average
+        self.schedule = schedule
+        self.capture = capture
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
+        self.verbose = verbose
 
-    # ---- the loop ----------------------------------------------------------------------------------------
+    def check(self) -> None:
+        """Refuse settings that cannot work."""
+        checks.count(self.steps, "steps")
+        checks.count(self.batch_size, "batch_size")
+        checks.number(self.learning_rate, "learning_rate", minimum=1e-12)
+        if self.clip is not None:
+            checks.number(self.clip, "clip", minimum=1e-12)
+        checks.number(self.weight_decay, "weight_decay", minimum=0)
+        if self.within is not None:
+            checks.number(self.within, "within", minimum=0)
+        checks.count(self.polish, "polish", minimum=0)
+        checks.require(isinstance(self.refit, bool), "refit must be True or False.", repr(self.refit))
+        if self.patience is not None:
+            checks.count(self.patience, "patience")
+        checks.number(self.held_out, "held_out", minimum=0.0, maximum=0.9)
+        checks.one_of(self.dtype, "dtype", ("float32", "float64"))
+        checks.one_of(self.precision, "precision", ("full", "bfloat16"))
+        both = self.precision == "bfloat16" and self.dtype == "float64"
+        checks.require(not both, "precision must be full in double precision.", "bfloat16 and float64")
+        if self.average is not None:
+            checks.number(self.average, "average", minimum=0, maximum=1 - 1e-9)
+        checks.one_of(self.schedule, "schedule", ("cycle", "constant"))
+        checks.number(self.checkpoint_seconds, "checkpoint_seconds", minimum=0)
 
-    def run(self) -> Trained:
-        """Train from the last checkpoint, or from the start, to the end."""
-        self._restore()
-        interrupted = False
-        saved = -math.inf
-        look_every = max(1, self.plan.steps // LOOKS)
+    def torch_device(self) -> torch.device:
+        """The device to train on."""
+        if self.device == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
         try:
-            with _progress(self.plan, self.step) as advance:
-                for x, draws in self._batches():
-                    loss = self._update(x, draws)
-                    self.step += 1
-                    if self.step % look_every == 0 or self.step == self.plan.steps:
-                        self._look(loss)
-                        advance(self.step, self.best_objective)
-                        if self._all_done():
-                            break
-                    if self.checkpoint and time.monotonic() - saved > self.plan.checkpoint_seconds:
-                        self._save()
-                        saved = time.monotonic()
-        except KeyboardInterrupt:
-            interrupted = True
-            warnings.warn(
-                f"Stopped by hand at step {self.step} of {self.plan.steps}; the best models so far are kept.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        return self._finish(interrupted)
+            device = torch.device(self.device)
+        except RuntimeError as error:
+            raise InputError(f"device must be auto or a torch device. Got {self.device!r}.") from error
+        missing = device.type == "cuda" and not torch.cuda.is_available()
+        checks.require(not missing, "device must be present on this machine.", f"{self.device!r}")
+        return device
 
-    def _batches(self) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
-        """The rows and draws of every step still to do; functions of (seed, step) alone."""
-        n, B = len(self.x), min(self.plan.batch_size, len(self.x))
-        per_epoch = max(1, n // B)
-        order, draws, epoch, block = None, {}, -1, -1
-        while self.step < self.plan.steps:
-            if self.step // per_epoch != epoch or order is None:
-                epoch = self.step // per_epoch
-                order = torch.stack([torch.randperm(n, generator=g) for g in self._generators("rows", epoch)])
-                order = order.to(self.device)
-            if self.step // BLOCK != block:
-                block = self.step // BLOCK
-                each = [self.models[0].draws(BLOCK * B, g) for g in self._generators("draws", block)]
-                draws = {k: torch.stack([d[k] for d in each]).to(self.device, self.dtype) for k in each[0]}
-            place, turn = self.step % per_epoch, self.step % BLOCK
-            rows = order[:, place * B : (place + 1) * B]
-            yield self.x[rows], {k: v[:, turn * B : (turn + 1) * B] for k, v in draws.items()}
+    def changed(self, *, suffix: str = "", **settings: object) -> Training:
+        """The same with other settings; a suffix gives the checkpoint of a part of a fit a name of its own."""
+        kept = self.checkpoint
+        aside = kept if kept is None or not suffix else Path(kept).with_name(f"{Path(kept).name}.{suffix}")
+        return Training(**{**self.get_params(deep=False), "checkpoint": aside, **settings})
 
-    def _generators(self, purpose: str, index: int) -> list[torch.Generator]:
-        return [seeds.generator(s, purpose, index) for s in self.seeds]
-
-    def _update(self, x: Tensor, draws: dict[str, Tensor]) -> Tensor:
-        done = self.step / self.plan.steps
-        progress = self.start + (1 - self.start) * done
-        self.descent.set_rate(one_cycle(done) if self.plan.schedule == "cycle" else 1.0)
-        if self.recorded is None:
-            loss = self.descent.step(lambda: self._losses(self.parameters, x, draws, progress))
-        else:
-            there = torch.full((), progress, device=self.device, dtype=self.dtype)
-            loss = self.recorded({"x": x, "progress": there, **{f"draw {k}": v for k, v in draws.items()}})
-        if self.plan.average is not None:  # a young average forgets faster
-            share = 1 - min(self.plan.average, (1 + self.step) / (10 + self.step))
-            torch._foreach_lerp_([*self.averaged.values()], [p.detach() for p in self.parameters.values()], share)
-        return loss
-
-    def _step(self, inputs: State) -> Tensor:
-        """A step on inputs that all are tensors, as a recording wants it."""
-        draws = {k.removeprefix("draw "): v for k, v in inputs.items() if k.startswith("draw ")}
-        progress: Any = inputs["progress"]
-        return self.descent.step(lambda: self._losses(self.parameters, inputs["x"], draws, progress))
-
-    def _losses(
-        self, parameters: State, x: Tensor, draws: dict[str, Tensor], progress: float, *, shared: bool = False
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        def one(p: State, b: State, rows: Tensor, d: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-            return functional_call(self.skeleton, (p, b), (rows, d, progress))
-
-        data_axis = None if shared else 0
-        mixed = self.plan.precision == "bfloat16" and self.device.type != "cpu"
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=mixed):
-            if self.models[0].batched:
-                return vmap(one, in_dims=(0, 0, data_axis, data_axis))(parameters, self.buffers, x, draws)
-            states = [each(state, len(self.models)) for state in (parameters, self.buffers)]
-            data = [[x] * len(self.models), [draws] * len(self.models)] if shared else [x, each(draws, len(x))]
-            found = side_by_side(one, [*zip(*states, *data, strict=True)], self.device)
-        return torch.stack([loss for loss, _ in found]), {k: torch.stack([t[k] for _, t in found]) for k in found[0][1]}
-
-    # ---- looking and deciding ----------------------------------------------------------------------------
-
-    def _read(self, parameters: State, rows: Tensor) -> dict[str, np.ndarray]:
-        """Held-out loss and terms of every model, with the full penalty and the same draws for all."""
-        draws = self.models[0].draws(len(rows), seeds.generator(0, "held-out draws"))
-        draws = {k: v.to(rows) for k, v in draws.items()}
-        with torch.no_grad():
-            loss, terms = self._losses(parameters, rows, draws, 1.0, shared=True)
-            loss = self.descent.judge(loss - terms.get("adversary", 0.0), terms)
-        return {k: v.double().cpu().numpy() for k, v in {"objective": loss, **terms}.items()}
-
-    def _look(self, loss: Tensor) -> None:
-        seen = self._read(self.averaged or self.parameters, self.held_out[:HELD_OUT_LOOK])
-        objective, training = seen["objective"], loss.double().cpu().numpy()
-        self.history.add(self.step, {**seen, "training loss": training})
-        self._diagnose()
-        lost = ~self._stopped() & ~(np.isfinite(objective) & np.isfinite(training))
-        self.diverged |= lost
-        self.stopped_at[lost] = self.step
-        running = ~self._stopped() & ~self.diverged
-        better = running & ((objective < self.best_objective) | (not self.models[0].judged))
-        self.best_objective[better] = objective[better]
-        self._keep(better)
-        self.waited = np.where(better, 0, self.waited + 1)
-        if self.plan.patience is not None:
-            self.stopped_at[running & (self.waited >= self.plan.patience)] = self.step
-
-    def _diagnose(self) -> None:
-        """Say early, and once, that every model has lost latents which it had in use."""
-        seen = np.array(self.history.values.get("active", []))
-        if self.collapsed or len(seen) < COLLAPSE_AFTER:
-            return
-        had = seen.max(axis=0).clip(min=1)
-        if (seen[-2:] < had).all():
-            self.collapsed = True
-            warnings.warn(
-                f"By step {self.step} of {self.plan.steps} every model has lost latents: {int(seen[-1].max())} in use "
-                "at most. Lower the penalty's weight or beta, or ask for fewer latents.",
-                ConvergenceWarning,
-                stacklevel=6,
-            )
-
-    def _keep(self, better: np.ndarray) -> None:
-        chosen = torch.as_tensor(np.flatnonzero(better), device=self.device)
-        for name, value in self.best.items():
-            value[chosen] = (self.averaged or self.parameters)[name].detach()[chosen]
-
-    def _stopped(self) -> np.ndarray:
-        return self.stopped_at < self.plan.steps
-
-    def _all_done(self) -> bool:
-        return bool((self._stopped() | self.diverged).all())
-
-    def _finish(self, interrupted: bool) -> Trained:
-        if self.checkpoint and not interrupted:
-            self._save()
-        if self.diverged.all():
-            raise DivergenceError(self._sentence())
-        if self.diverged.any():
-            warnings.warn(self._sentence(), ConvergenceWarning, stacklevel=5)
-        never_read = ~np.isfinite(self.best_objective)
-        self._keep(never_read & ~self.diverged)
-        most = HELD_OUT_MOST if isinstance(self.held_out, Tensor | Mapped) else HELD_OUT_LOOK
-        terms = self._read(self.best, self.held_out[:most])
-        if not self.history.steps:  # interrupted before the first look
-            self.history.add(self.step, {**terms, "training loss": terms["objective"]})
-        for k, model in enumerate(self.models):
-            model.load_state_dict({n: v[k] for n, v in self.best.items()}, strict=False)
-            model.requires_grad_(False).eval()
-        return Trained(
-            self.models,
-            terms.pop("objective"),
-            terms,
-            self.history,
-            np.minimum(self.stopped_at, self.step),
-            self.diverged,
-            interrupted,
-        )
-
-    def _sentence(self) -> str:
-        first = int(self.stopped_at[self.diverged].min())
-        return (
-            f"Training must stay finite. Got a loss that is not, by step {first}, in {int(self.diverged.sum())} of "
-            f"{len(self.seeds)} models; lower learning_rate (now {self.plan.learning_rate:g}) or set clip "
-            f"(now {self.plan.clip})."
-        )
-
-    # ---- leaving and coming back -------------------------------------------------------------------------
-
-    def _save(self) -> None:
-        assert self.checkpoint is not None
-        sound = torch.stack([p.detach().isfinite().flatten(1).all(dim=1) for p in self.parameters.values()])
-        if not bool(sound.all(dim=0).any()):
-            return  # every model has left the finite numbers: the last good checkpoint stays
-        Checkpoint(
-            step=self.step,
-            fingerprint=self.fingerprint,
-            tensors={
-                **{f"now.{n}": p.detach() for n, p in self.parameters.items()},
-                **{f"best.{n}": p for n, p in self.best.items()},
-                **{f"averaged.{n}": p for n, p in self.averaged.items()},
-                **self.descent.state(),
-                "best_objective": torch.as_tensor(self.best_objective),
-                "waited": torch.as_tensor(self.waited),
-                "stopped_at": torch.as_tensor(self.stopped_at),
-                "diverged": torch.as_tensor(self.diverged),
-                "history.steps": torch.as_tensor(self.history.steps),
-                **{f"history.{n}": torch.as_tensor(np.array(v)) for n, v in self.history.values.items()},
-            },
-        ).save(self.checkpoint)
-
-    def _restore(self) -> None:
-        if self.checkpoint is None or not self.checkpoint.exists():
-            return
-        kept = Checkpoint.load(self.checkpoint, self.fingerprint)
-        self.step = kept.step
-        with torch.no_grad():
-            for name, parameter in self.parameters.items():
-                parameter.copy_(kept.tensors[f"now.{name}"])
-                self.best[name].copy_(kept.tensors[f"best.{name}"])
-                if self.averaged:
-                    self.averaged[name].copy_(kept.tensors[f"averaged.{name}"])
-        self.descent.restore(kept.tensors)
-        self.best_objective = kept.tensors["best_objective"].numpy()
-        self.waited = kept.tensors["waited"].numpy()
-        self.stopped_at = kept.tensors["stopped_at"].numpy()
-        self.diverged = kept.tensors["diverged"].numpy()
-        self.history.steps = kept.tensors["history.steps"].tolist()
-        for key, value in kept.tensors.items():
-            if key.startswith("history.") and key != "history.steps":
-                self.history.values[key.removeprefix("history.")] = list(value.numpy())
-
-
-def one_cycle(progress: float) -> float:
-    """Learning-rate factor: cosine up from 1/25 over the first 30 %, cosine down to almost 0 after.
-
-    >>> round(one_cycle(0.0), 2), one_cycle(0.3), round(one_cycle(1.0), 4)
-    (0.04, 1.0, 0.0)
-    """
-    rise, low, end = 0.3, 1 / 25, 1e-5
-    if progress < rise:
-        return low + (1 - low) * (1 - math.cos(math.pi * progress / rise)) / 2
-    return end + (1 - end) * (1 + math.cos(math.pi * (progress - rise) / (1 - rise))) / 2
-
-
-def _progress(plan: Training, start: int):  # type: ignore[no-untyped-def]
-    """A progress bar, or nothing."""
-    if not plan.verbose:
-        return nullcontext(lambda step, best: None)
-    from noumena.estimators.progress import bar
-
-    return bar(plan.steps, start)
+    def consequential(self) -> dict[str, object]:
+        """The settings that change the result; the rest may differ when a fit is resumed."""
+        inert = ("device", "capture", "checkpoint", "checkpoint_seconds", "verbose")
+        return {k: v for k, v in self.get_params(deep=False).items() if k not in inert}

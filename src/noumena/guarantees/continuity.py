@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from noumena import seeds
 from noumena.derivatives import Map
 from noumena.estimators.codec import Codec, Decoder
-from noumena.estimators.masked import MaskedDecoder
+from noumena.estimators.refit.masked import MaskedDecoder
 from noumena.guarantees.injectivity import _kind
 from noumena.guarantees.subjects import CONTINUOUS
 from noumena.guarantees.theorem import Hypothesis

@@ -33,7 +33,7 @@ from scipy.sparse.csgraph import connected_components
 
 from noumena import checks
 from noumena.ambiguity import Ambiguity, Blocks
-from noumena.estimators.degenerate import ChainedDecoder
+from noumena.estimators.sparse.degenerate import ChainedDecoder
 from noumena.guarantees.fitted import FittedReading, checked_rows, weighed
 from noumena.guarantees.flat_rows import on_flat_rows
 from noumena.guarantees.injectivity import read_decoder

@@ -1,6 +1,7 @@
 """Fits: what is asked of a fitted model before a theorem speaks of its latents.
 
-A theorem counts dependencies, so the model that is certified is exactly sparse (``noumena.estimators.masked``), and the
+A theorem counts dependencies, so the model that is certified is exactly sparse
+(``noumena.estimators.refit.masked``), and the
 premise *explains the data* is made of comparisons: held-out rows are explained better under the structure than by its
 dense twin, trained as long, and no better with the dependencies that its residuals want most. A structure that misses
 a dependency of the world does not pass; one that has more than the world cannot have a positive gap. The seeds must

@@ -15,7 +15,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import multivariate_normal
 
 from noumena import checks
-from noumena.estimators.components import SparseComponents
+from noumena.estimators.sparse.components import SparseComponents
 from noumena.guarantees.fitted import AGAINST, LEAST_ROWS, Rows, gain_in_errors, held_out_gain
 from noumena.guarantees.theorem import Hypothesis
 from noumena.guarantees.unmixing import halves

@@ -29,7 +29,7 @@ from scipy.optimize import linprog
 from torch import nn
 
 from noumena import checks, seeds
-from noumena.estimators.estimator import Codec, Decoder
+from noumena.estimators.base import Codec, Decoder
 from noumena.guarantees.theorem import Hypothesis
 
 PIECEWISE_AFFINE = "F1 the decoder is piecewise affine"

@@ -30,6 +30,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from noumena import checks, seeds
+from noumena.deprecated import renamed
 
 FAR = 1e30
 """Stands for infinity among standardised limits: its gradients are finite."""
@@ -92,8 +93,10 @@ class ReluMixture:
         """The observations without noise."""
         return (z[:, None] * self.w + self.b).relu() @ self.A.T + self.c
 
-    def sample(self, n: int, *, seed: int = 0) -> Float[Tensor, "batch observed"]:
+    @renamed(seed="random_state")
+    def sample(self, n: int, *, random_state: Any = 0) -> Float[Tensor, "batch observed"]:
         """``n`` noisy observations."""
+        seed = seeds.seed_of(random_state)
         random = seeds.numpy_generator(seed, "relu mixture")
         u = random.choice(len(self.weights), size=n, p=self.weights.numpy(force=True))
         z = self.means[u] + self.spreads[u] * torch.as_tensor(random.standard_normal(n)).to(self.means)
@@ -323,11 +326,13 @@ def _place(model: ReluMixture, name: str, index: Sequence[int]) -> tuple[int, ..
 # ---- fifty models ----------------------------------------------------------------------------------------
 
 
-def random_model(components: int, hidden: int, *, seed: int = 0) -> ReluMixture:
+@renamed(seed="random_state")
+def random_model(components: int, hidden: int, *, random_state: Any = 0) -> ReluMixture:
     """A random mixture through a random ReLU layer with one output; every kink lies among the latents.
 
     At least a tenth of every component lies where the layer is not flat.
     """
+    seed = seeds.seed_of(random_state)
     components, hidden = checks.count(components, "components"), checks.count(hidden, "hidden")
     drawn = (_drawn(components, hidden, seeds.numpy_generator(seed, "relu mixture", i)) for i in count())
     return next(model for model in drawn if bool((_seen(model) > SEEN).all()))
@@ -357,12 +362,16 @@ def _drawn(components: int, hidden: int, random: np.random.Generator) -> ReluMix
     return ReluMixture.of(**layer, **mixture, noise=random.uniform(0.1, 0.3))
 
 
-def experiment(models: int = 50, *, seed: int = 0) -> tuple[ModelMinima, ...]:
+@renamed(seed="random_state")
+def experiment(models: int = 50, *, random_state: Any = 0) -> tuple[ModelMinima, ...]:
     """Random models with two and three components in turn, and the minimum along each of their parameters."""
+    seed = seeds.seed_of(random_state)
     found = []
     for m in range(checks.count(models, "models")):
         components, hidden = 2 + m % 2, 1 + (m // 2) % 3
-        model = random_model(components, hidden, seed=seeds.seed_of(seeds.numpy_generator(seed, "experiment", m)))
+        model = random_model(
+            components, hidden, random_state=seeds.seed_of(seeds.numpy_generator(seed, "experiment", m))
+        )
         places = [(name, index) for name, value in model.parameters.items() for index in np.ndindex(tuple(value.shape))]
         minima = tuple(unique_minimiser(model, name, index) for name, index in places)
         found.append(ModelMinima(m, components, hidden, minima))

@@ -29,6 +29,7 @@ from scipy.spatial.distance import cdist
 from torch import Tensor, nn
 
 from noumena import checks, seeds
+from noumena.deprecated import renamed
 from noumena.derivatives import jacobian
 from noumena.guarantees.decoders import outcome
 from noumena.guarantees.theorem import Hypothesis
@@ -117,8 +118,9 @@ def dropped(found: BiLipschitz) -> tuple[str, ...]:
     return (f"{inactive_sentence(found)}; nothing is said of them",) if len(found.inactive) else ()
 
 
+@renamed(seed="random_state")
 def bi_lipschitz(
-    decoder: Any, z: Any, *, probes: int | None = None, tolerance: float = TOLERANCE, seed: int = 0
+    decoder: Any, z: Any, *, probes: int | None = None, tolerance: float = TOLERANCE, random_state: Any = 0
 ) -> BiLipschitz:
     """Local bi-Lipschitz constants of a decoder at latent points; with ``probes=k`` also from k random directions.
 
@@ -128,6 +130,7 @@ def bi_lipschitz(
     >>> round(found.at_best_scale, 6), round(found.scale, 6)  # √(2/0.25) − 1 with latents z·√(2·0.25)
     (1.828427, 0.707107)
     """
+    seed = seeds.seed_of(random_state)
     probes = None if probes is None else checks.count(probes, "probes")
     J = jacobians(decoder, z)
     tolerance = checks.number(tolerance, "tolerance", minimum=0, maximum=1)

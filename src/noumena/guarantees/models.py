@@ -135,7 +135,7 @@ def _world(world: Simulation) -> Read:
     S, d_x, d_z = world.structure, world.n_observed, world.n_latents
     z = world.latents(within(VANISHING, d_x, d_z, entries=ASKED))
     gaussian = world.law.name in ("gaussian", "unit gaussian")
-    model = Model(world.decoder, world.latents(2 * LATENTS, seed=1), S, gaussian=gaussian)
+    model = Model(world.decoder, world.latents(2 * LATENTS, random_state=1), S, gaussian=gaussian)
     resolution = resolution_of(world.decoder, z)
     J = _jacobian(world.decoder, z, d_x).cpu().numpy()
     continuous, met = followed(world.decoder, model.known, resolution=resolution)

@@ -28,8 +28,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from noumena import checks
+from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
+from noumena.deprecated import renamed
 from noumena.estimators import Estimator
 from noumena.guarantees import components as ica
 from noumena.guarantees import lipschitz
@@ -68,8 +69,9 @@ CLEAR = 5.0
 # ---- one door ------------------------------------------------------------------------------------------------------
 
 
+@renamed(seed="random_state")
 def nearness(
-    subject: Any, *, at: Any = None, constant: float | None = None, restarts: int = 5, seed: int = 0
+    subject: Any, *, at: Any = None, constant: float | None = None, restarts: int = 5, random_state: Any = 0
 ) -> Nearness:
     """How near a world, a fitted model, a decoder ``at`` latent points, or several runs' arrays come to identification.
 
@@ -81,10 +83,11 @@ def nearness(
     >>> reading.measured, reading.strongest.name, round(reading.agreements[0].errors["rigid+scale"], 6)
     ('statistical', 'nearness after ICA', 0.0)
     """
+    seed = seeds.seed_of(random_state)
     constant = None if constant is None else checks.number(constant, "constant", minimum=0)
     settings: dict[str, Any] = {"restarts": checks.count(restarts, "restarts", minimum=2), "seed": seed}
     if isinstance(subject, Simulation):
-        z = subject.latents(ROWS, seed=seed) if at is None else at
+        z = subject.latents(ROWS, random_state=seed) if at is None else at
         return _world(subject, _read(subject.decoder, z, settings), constant)
     if isinstance(subject, Estimator):
         z = subject.points_of(subject.best_) if at is None else at

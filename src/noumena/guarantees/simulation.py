@@ -64,7 +64,7 @@ class Simulation(Protocol):
         """Number of observations."""
         ...
 
-    def latents(self, n: int, *, seed: int = 0) -> Tensor:
+    def latents(self, n: int, *, random_state: Any = 0) -> Tensor:
         """Draw ``n`` latent points; the same seed draws the same."""
         ...
 

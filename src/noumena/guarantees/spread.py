@@ -66,7 +66,7 @@ def connected_law(world: Simulation) -> Hypothesis:
     """Whether slices of a world's law are connected, as a sample of it shows, and by its name: a law may have been
     replaced under the name of another."""
     named = world.law.name in PRODUCT_SHAPED
-    found = connected_slices(world.latents(CONFIRMED if named else USED, seed=2).double().cpu().numpy())
+    found = connected_slices(world.latents(CONFIRMED if named else USED, random_state=2).double().cpu().numpy())
     if found.answer != "fails" and named:
         return Hypothesis(CONNECTED, "holds", f"the law is {world.law.name}, its density positive on a box")
     return found

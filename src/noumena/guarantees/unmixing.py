@@ -20,7 +20,7 @@ from jaxtyping import Float
 from scipy.stats import ortho_group
 
 from noumena import checks, seeds
-from noumena.estimators.rotation import matched
+from noumena.estimators.ica.rotation import matched
 
 SINGULAR = 1e-10
 """A correlation matrix with a smaller eigenvalue has no full rank."""

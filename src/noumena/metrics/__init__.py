@@ -17,22 +17,22 @@ from noumena.metrics.causal import GraphDistance, causal_graph, cpdag, graph_dis
 from noumena.metrics.correlation import Correlation, mcc
 from noumena.metrics.disentanglement import DCI, dci
 from noumena.metrics.explicitness import Modularity, modularity
+from noumena.metrics.factor_vae_score import FactorVAEScore, factor_vae_score
 from noumena.metrics.factors import Factors, factors_of
 from noumena.metrics.fixed import FixedFactors, fixed_factors
 from noumena.metrics.gaps import MutualInformationGap, SeparatedAttributePredictability, mig, sap
 from noumena.metrics.graphs import StructureDistance, structure_distance
+from noumena.metrics.image_sis import ImageSlotIdentifiability, image_sis
 from noumena.metrics.importance import Concentration, Sparsity, concentration, hoyer
 from noumena.metrics.information import InfoMEC, infomec
 from noumena.metrics.mixings import AmariDistance, amari_distance
 from noumena.metrics.mixtures import AffineDistance, affine_distance
 from noumena.metrics.neighbours import information_matrix, mutual_information
-from noumena.metrics.pictures import ImageSlotIdentifiability, image_sis
 from noumena.metrics.record import Claim, Interval, Number, Record
 from noumena.metrics.regression import Regression, r2
 from noumena.metrics.scorecard import Scorecard, score
 from noumena.metrics.slots import SlotIdentifiability, sis
 from noumena.metrics.stability import Agreement, agreement
-from noumena.metrics.votes import FactorVAEScore, factor_vae_score
 
 _ELSEWHERE = {
     "alignment_errors": ("audits.pairs", "alignment_errors"),

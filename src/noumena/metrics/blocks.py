@@ -18,8 +18,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from noumena import checks
+from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
+from noumena.deprecated import renamed
 from noumena.metrics import factors
 from noumena.metrics.correlation import TIED, affordable
 from noumena.metrics.record import Claim, Record, surrounded
@@ -76,6 +77,7 @@ class BlockRegression(Record):
         )
 
 
+@renamed(seed="random_state")
 def block_r2(
     z: Any,
     z_hat: Any,
@@ -87,7 +89,7 @@ def block_r2(
     shuffles: int = CHANCE_DRAWS,
     ceiling: bool = False,
     bootstrap: int = 0,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> BlockRegression:
     """R² of the regression of every learned latent on every block of true latents.
 
@@ -103,6 +105,7 @@ def block_r2(
     >>> block_r2(z, z[:, [2, 0, 1]], (2, 1), learned_blocks=(1, 2)).matrix.round(1).tolist()
     [[-0.0, 1.0], [1.0, -0.0]]
     """
+    seed = seeds.seed_of(random_state)
     checks.one_of(regressor, "regressor", REGRESSORS)
     z, z_hat = map(factors.in_range, factors.pair(z, z_hat))
     true = checks.slots(blocks, z.shape[1])

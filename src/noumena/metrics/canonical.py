@@ -17,6 +17,7 @@ import numpy as np
 
 from noumena import seeds
 from noumena.ambiguity import Ambiguity
+from noumena.deprecated import renamed
 from noumena.metrics import factors
 from noumena.metrics.correlation import CHANCE_DRAWS, affordable, unit_columns
 from noumena.metrics.record import Claim, Record, surrounded
@@ -46,6 +47,7 @@ class CanonicalCorrelation(Record):
         return (Claim("score", "MCC (weak)", (0.0, 1.0), self.forgives, SUPPORTS),)
 
 
+@renamed(seed="random_state")
 def weak_mcc(
     z: Any,
     z_hat: Any,
@@ -53,7 +55,7 @@ def weak_mcc(
     shuffles: int = CHANCE_DRAWS,
     ceiling: bool = False,
     bootstrap: int = 0,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> CanonicalCorrelation:
     """Mean held-out canonical correlation of learned latents ``z_hat`` with the true ``z``, both (batch, latent).
 
@@ -65,6 +67,7 @@ def weak_mcc(
     >>> round(weak_mcc(z, z @ np.array([[1.0, 2], [3, 4]]) + 1).score, 6)
     1.0
     """
+    seed = seeds.seed_of(random_state)
     z, z_hat = map(factors.in_range, factors.pair(z, z_hat, min_rows=8))
     shuffles = affordable(shuffles, len(z) * z.shape[1] * z_hat.shape[1])
 

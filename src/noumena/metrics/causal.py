@@ -24,6 +24,7 @@ from jaxtyping import Bool
 
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
+from noumena.deprecated import renamed
 from noumena.metrics.record import Claim, Record
 
 SMALLEST_EIGENVALUE = 1e-6
@@ -101,8 +102,9 @@ def cpdag(adjacency: Any) -> Edges:
     return _boolean(_package("utils.DAG2CPDAG").dag2cpdag(dag).graph)
 
 
+@renamed(seed="random_state")
 def graph_distance(
-    truth: Any, learned: Any, *, permutation: Any = None, shuffles: int = SHUFFLES, seed: int = 0
+    truth: Any, learned: Any, *, permutation: Any = None, shuffles: int = SHUFFLES, random_state: Any = 0
 ) -> GraphDistance:
     """Structural Hamming distance of two CPDAGs: pairs of nodes whose edge differs, be it missing, extra or turned.
 
@@ -120,6 +122,7 @@ def graph_distance(
     >>> int(graph_distance(chain, fork)), int(graph_distance(cpdag(chain), cpdag(fork)))
     (1, 0)
     """
+    seed = seeds.seed_of(random_state)
     truth, learned = _square(truth, "truth"), _square(learned, "learned")
     if permutation is not None:
         learned = _permuted(learned, permutation)

@@ -25,6 +25,7 @@ from scipy.optimize import linear_sum_assignment
 
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
+from noumena.deprecated import renamed
 from noumena.metrics import factors
 from noumena.metrics.record import Claim, Record, counted_zero, surrounded
 
@@ -72,6 +73,7 @@ class Correlation(Record):
         return super().__str__() + counted_zero(self.constant, "z")
 
 
+@renamed(seed="random_state")
 def mcc(
     z: Any,
     z_hat: Any,
@@ -81,7 +83,7 @@ def mcc(
     shuffles: int = CHANCE_DRAWS,
     ceiling: bool = False,
     bootstrap: int = 0,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> Correlation:
     """Mean correlation coefficient of learned latents ``z_hat`` with the true ``z``, both (batch, latent).
 
@@ -94,6 +96,7 @@ def mcc(
     >>> round(mcc(z, -2 * z[:, ::-1]).score, 6)
     1.0
     """
+    seed = seeds.seed_of(random_state)
     checks.one_of(correlation, "correlation", ("pearson", "spearman"))
     z, z_hat = factors.pair(z, z_hat, min_rows=6 if held_out else 3)
     shuffles = affordable(shuffles, len(z) * z.shape[1] * z_hat.shape[1])

@@ -28,6 +28,7 @@ from jaxtyping import Float
 
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
+from noumena.deprecated import renamed
 from noumena.metrics.factors import factors_of, pair
 from noumena.metrics.record import Claim, Record, surrounded
 from noumena.metrics.trees import TREES, Rows, grow
@@ -95,6 +96,7 @@ _READABLE = (
 )
 
 
+@renamed(seed="random_state")
 def dci(
     z: Any,
     z_hat: Any,
@@ -105,7 +107,7 @@ def dci(
     shuffles: int = 1,
     ceiling: bool = False,
     bootstrap: int = 0,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> DCI:
     """Disentanglement, completeness and informativeness of learned latents ``z_hat`` for the factors ``z``.
 
@@ -117,6 +119,7 @@ def dci(
     >>> print(dci(z, -z[:, ::-1], shuffles=0))
     DCI disentanglement 1.00, DCI completeness 1.00, DCI informativeness 1.00; forgives element-wise
     """
+    seed = seeds.seed_of(random_state)
     checks.one_of(trees, "trees", TREES)
     factors = factors_of(z, discrete)
     values, z_hat = pair(factors, z_hat)

@@ -27,8 +27,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from noumena import checks
+from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
+from noumena.deprecated import renamed
 from noumena.metrics.factors import Factors
 from noumena.metrics.gaps import HELD_OUT, ROWS, Estimator, estimator_of, information, sample, standardised
 from noumena.metrics.record import Claim, Record, surrounded
@@ -97,6 +98,7 @@ class Modularity(Record):
         return f"{super().__str__()}; {used}, {self.rows} rows, explicitness {how}. {self.kinds}"
 
 
+@renamed(seed="random_state")
 def modularity(
     z: Any,
     z_hat: Any,
@@ -111,7 +113,7 @@ def modularity(
     shuffles: int = 1,
     ceiling: bool = False,
     bootstrap: int = 0,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> Modularity:
     """Modularity and explicitness of learned latents ``z_hat`` against true factors ``z``, both (batch, dim).
 
@@ -126,6 +128,7 @@ def modularity(
     >>> modularity(z, -2.0 * z[:, ::-1], estimator="bins", shuffles=0).value
     Both(modularity=1.0, explicitness=1.0)
     """
+    seed = seeds.seed_of(random_state)
     how, regression = estimator_of(estimator, neighbours, bins), checks.one_of(regression, "regression", REGRESSIONS)
     truth, z_hat = sample(z, z_hat, discrete=discrete, rows=rows, seed=seed)
     settings = {"regression": regression, "held_out": held_out, "kinds": truth.told}

@@ -28,6 +28,7 @@ from jaxtyping import Float, Int
 
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
+from noumena.deprecated import renamed
 from noumena.metrics.factors import Factors, factors_of, in_range, pair
 from noumena.metrics.neighbours import entropy, information_matrix, shares
 from noumena.metrics.record import Claim, Record, surrounded
@@ -155,6 +156,7 @@ def _gaps(matrix: np.ndarray, truth: Factors, z_hat: np.ndarray, nothing: np.nda
 # ---- MIG ---------------------------------------------------------------------------------------------------------
 
 
+@renamed(seed="random_state")
 def mig(
     z: Any,
     z_hat: Any,
@@ -167,7 +169,7 @@ def mig(
     shuffles: int = 1,
     ceiling: bool = False,
     bootstrap: int = 0,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> MutualInformationGap:
     """Mutual information gap of learned latents ``z_hat`` against true factors ``z``, both (batch, dim).
 
@@ -180,6 +182,7 @@ def mig(
     >>> mig(z, -2.0 * z[:, ::-1], estimator="bins").score, mig(z, z[:, [0, 1, 1]], estimator="bins").per_factor.round(9)
     (1.0, array([1., 0.]))
     """
+    seed = seeds.seed_of(random_state)
     how = estimator_of(estimator, neighbours, bins)
     truth, z_hat = sample(z, z_hat, discrete=discrete, rows=rows, seed=seed)
     kinds = truth.told
@@ -251,6 +254,7 @@ def shared_information(first: Int[np.ndarray, " batch"], second: Int[np.ndarray,
 # ---- SAP ---------------------------------------------------------------------------------------------------------
 
 
+@renamed(seed="random_state")
 def sap(
     z: Any,
     z_hat: Any,
@@ -262,7 +266,7 @@ def sap(
     shuffles: int = 1,
     ceiling: bool = False,
     bootstrap: int = 0,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> SeparatedAttributePredictability:
     """Separated attribute predictability of learned latents ``z_hat`` against true factors ``z``, both (batch, dim).
 
@@ -276,6 +280,7 @@ def sap(
     >>> round(sap(z, -2 * z[:, ::-1]).score, 1), sap(z, z[:, [0, 1, 1]]).per_factor.round(1).tolist()
     (1.0, [1.0, 0.0])
     """
+    seed = seeds.seed_of(random_state)
     truth, z_hat = sample(z, z_hat, discrete=discrete, rows=rows, seed=seed)
     kinds = truth.told
     by_units = published and any(truth.discrete)

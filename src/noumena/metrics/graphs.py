@@ -14,6 +14,7 @@ import numpy as np
 
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
+from noumena.deprecated import renamed
 from noumena.metrics.record import Claim, Record
 from noumena.structure import Structure
 
@@ -44,7 +45,10 @@ class StructureDistance(Record):
         return (Claim("score", "Structure F1", (0.0, 1.0), self.forgives, supports),)
 
 
-def structure_distance(truth: Any, learned: Any, *, shuffles: int = SHUFFLES, seed: int = 0) -> StructureDistance:
+@renamed(seed="random_state")
+def structure_distance(
+    truth: Any, learned: Any, *, shuffles: int = SHUFFLES, random_state: Any = 0
+) -> StructureDistance:
     """Match the learned columns to the true ones by overlap, then count missing and extra dependencies.
 
     Both are a ``Structure``, or what makes one: an array (observed, latent) of 0 and 1. Observations of the same names
@@ -58,6 +62,7 @@ def structure_distance(truth: Any, learned: Any, *, shuffles: int = SHUFFLES, se
     >>> structure_distance(truth, Structure([[1, 1], [1, 0]], observed=["voice", "pulse"])).score
     1.0
     """
+    seed = seeds.seed_of(random_state)
     truth, learned = (s if isinstance(s, Structure) else Structure(s) for s in (truth, learned))
     learned = _in_order(learned, truth)
     m = truth.match(learned)

@@ -32,6 +32,7 @@ from jaxtyping import Float
 
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
+from noumena.deprecated import renamed
 from noumena.metrics import factors
 from noumena.metrics.neighbours import SLACK, information_matrix, shares
 from noumena.metrics.record import Claim, Record, surrounded
@@ -126,6 +127,7 @@ class _Protocol(NamedTuple):
     kinds: str
 
 
+@renamed(seed="random_state")
 def infomec(
     z: Any,
     z_hat: Any,
@@ -140,7 +142,7 @@ def infomec(
     shuffles: int = 1,
     ceiling: bool = False,
     bootstrap: int = 0,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> InfoMEC:
     """InfoM, InfoE and InfoC of learned latents ``z_hat`` against true sources ``z``, both (batch, dim).
 
@@ -157,6 +159,7 @@ def infomec(
     InfoM 1.00, InfoE 1.00, InfoC 1.00; 2 of 2 latents active, 2 sources, 400 rows, InfoE held-out;
     forgives permutation+scaling
     """
+    seed = seeds.seed_of(random_state)
     known = factors.factors_of(z, discrete)
     values, latents = factors.pair(known, z_hat)
     chosen = SETTINGS[checks.one_of(setting, "setting", tuple(SETTINGS))]

@@ -15,6 +15,7 @@ Deviations from scikit-learn's ``KernelRidge``: one kernel matrix in memory, sta
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -58,7 +59,7 @@ def kernel_ridge(
     *,
     most_exact: int = MOST_EXACT,
     landmarks: int = LANDMARKS,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> KernelRidge:
     """The smooth function from ``source`` to ``target``: exact up to ``most_exact`` rows, then by Nyström.
 
@@ -67,6 +68,7 @@ def kernel_ridge(
     >>> function.method, bool(np.abs(function(x) - np.sin(x)).max() < 0.05)
     ('exact', True)
     """
+    seed = seeds.seed_of(random_state)
     most_exact = checks.count(most_exact, "most_exact", minimum=0)
     landmarks = min(checks.count(landmarks, "landmarks"), len(source))
     mean, spread, level = source.mean(axis=0), _spread(source), target.mean(axis=0)

@@ -17,6 +17,7 @@ from jaxtyping import Float
 
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
+from noumena.deprecated import renamed
 from noumena.metrics.record import Claim, Record
 
 ROTATIONS = 20
@@ -47,7 +48,8 @@ class AmariDistance(Record):
         return self.score
 
 
-def amari_distance(unmixing: Any, mixing: Any, *, shuffles: int = ROTATIONS, seed: int = 0) -> AmariDistance:
+@renamed(seed="random_state")
+def amari_distance(unmixing: Any, mixing: Any, *, shuffles: int = ROTATIONS, random_state: Any = 0) -> AmariDistance:
     """0 iff ``P = unmixing @ mixing`` has one entry per row and column, 1 when all entries of ``P`` are equally large.
 
     ``(Σ_i (Σ_j |P_ij| / max_j |P_ij| − 1) + Σ_j (Σ_i |P_ij| / max_i |P_ij| − 1)) / (2d(d − 1))``.
@@ -56,6 +58,7 @@ def amari_distance(unmixing: Any, mixing: Any, *, shuffles: int = ROTATIONS, see
     >>> float(amari_distance([[0.0, -2.0], [3.0, 0.0]], np.eye(2))), float(amari_distance(np.ones((2, 2)), np.eye(2)))
     (0.0, 1.0)
     """
+    seed = seeds.seed_of(random_state)
     unmixing, mixing = checks.table(unmixing, "unmixing"), checks.table(mixing, "mixing")
     fits = unmixing.shape == mixing.shape[::-1] and len(unmixing) == mixing.shape[1]
     given = f"shapes {unmixing.shape} and {mixing.shape}"

@@ -28,6 +28,7 @@ from torch import Tensor
 
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
+from noumena.deprecated import renamed
 from noumena.metrics.record import Claim, Record
 from noumena.mixtures import Mixture
 
@@ -88,7 +89,8 @@ def overlap(
     return (-(scaled**2).sum(dim=-1) / 2 - size - a.shape[-1] * log(2 * pi) / 2).exp()
 
 
-def affine_distance(p: Any, q: Any, *, restarts: int = 12, seed: int = 0) -> AffineDistance:
+@renamed(seed="random_state")
+def affine_distance(p: Any, q: Any, *, restarts: int = 12, random_state: Any = 0) -> AffineDistance:
     """Distance of mixture ``p`` from the nearest affine image of ``q``; both non-degenerate, in one dimension.
 
     The search finds mixtures that are equivalent, or nearly; far from that there are many local minima, and what is
@@ -99,6 +101,7 @@ def affine_distance(p: Any, q: Any, *, restarts: int = 12, seed: int = 0) -> Aff
     >>> round(found.distance, 5), round(abs(found.A.item()), 4)
     (0.0, 0.3333)
     """
+    seed = seeds.seed_of(random_state)
     restarts = checks.count(restarts, "restarts")
     (p, P, centre_p), (q, Q, centre_q) = _standard(p, "p"), _standard(q, "q")
     same = p.n_latents == q.n_latents

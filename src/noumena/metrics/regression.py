@@ -18,6 +18,7 @@ from jaxtyping import Float
 
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
+from noumena.deprecated import renamed
 from noumena.metrics import factors
 from noumena.metrics.correlation import affordable
 from noumena.metrics.kernels import LANDMARKS, MOST_EXACT, kernel_ridge
@@ -68,6 +69,7 @@ class Regression(Record):
         return super().__str__() + counted_zero(self.constant, "z" if self.direction == "learned to true" else "ẑ")
 
 
+@renamed(seed="random_state")
 def r2(
     z: Any,
     z_hat: Any,
@@ -79,7 +81,7 @@ def r2(
     shuffles: int = CHANCE_DRAWS,
     ceiling: bool = False,
     bootstrap: int = 0,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> Regression:
     """R² of a regression between learned latents ``z_hat`` and true latents ``z``, both (batch, latent).
 
@@ -91,6 +93,7 @@ def r2(
     >>> round(r2(z, z @ np.array([[1.0, 2], [3, 4]]) + 1).score, 6)
     1.0
     """
+    seed = seeds.seed_of(random_state)
     checks.one_of(regressor, "regressor", REGRESSORS)
     checks.one_of(direction, "direction", DIRECTIONS)
     most_exact = checks.count(most_exact, "most_exact", minimum=0)
@@ -150,7 +153,7 @@ def explained(
     if regressor == "linear":
         predicted, method = _linear(source[fit], copies[fit], source[judge]), "least squares"
     else:
-        function = kernel_ridge(source[fit], copies[fit], most_exact=most_exact, seed=seed)
+        function = kernel_ridge(source[fit], copies[fit], most_exact=most_exact, random_state=seed)
         predicted, method = function(source[judge]), function.method
     wanted = copies[judge]
     varies = np.ptp(wanted, axis=0) > 0

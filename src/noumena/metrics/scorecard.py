@@ -19,18 +19,19 @@ import numpy as np
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
 from noumena.checks import InputError
+from noumena.deprecated import renamed
 from noumena.metrics.blocks import block_r2
 from noumena.metrics.canonical import weak_mcc
 from noumena.metrics.correlation import mcc
 from noumena.metrics.disentanglement import dci
 from noumena.metrics.explicitness import modularity
+from noumena.metrics.factor_vae_score import factor_vae_score
 from noumena.metrics.factors import PER_NAME, Factors, factors_of
 from noumena.metrics.gaps import mig, sap
 from noumena.metrics.information import InfoMEC, infomec
 from noumena.metrics.record import Number, Record
 from noumena.metrics.regression import Regression, r2
 from noumena.metrics.slots import sis
-from noumena.metrics.votes import factor_vae_score
 
 ROWS = 10_000
 NEAR = 0.95
@@ -164,6 +165,7 @@ _WORDS = {
 }
 
 
+@renamed(seed="random_state")
 def score(
     z: Any,
     z_hat: Any,
@@ -175,7 +177,7 @@ def score(
     ceiling: bool = True,
     bootstrap: int = 0,
     rows: int | None = ROWS,
-    seed: int = 0,
+    random_state: Any = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Scorecard:
     """Score learned latents ``z_hat`` against true latents ``z``, both (batch, latent), by all metrics or those named.
@@ -195,14 +197,14 @@ def score(
     >>> card["mcc"].permutation.tolist()
     [1, 0]
     """
-    checks.count(seed, "seed", minimum=0)
+    seed = seeds.seed_of(random_state)
     wanted = _wanted(metrics)
     factors = factors_of(z, discrete)
     latents = _names(z_hat)
     z_hat = checks.table(z_hat, "z_hat", min_rows=10)
     checks.same_batch(factors.values, z_hat)
     factors, z_hat, notes = _thinned(factors, z_hat, rows, seed)
-    beside: dict[str, Any] = {"ceiling": ceiling, "bootstrap": bootstrap, "seed": seed}
+    beside: dict[str, Any] = {"ceiling": ceiling, "bootstrap": bootstrap, "random_state": seed}
     beside |= {} if shuffles is None else {"shuffles": checks.count(shuffles, "shuffles", minimum=0)}
     asked = _asked(factors, z_hat, slots, beside)
     notes += _about_names(factors, wanted)
@@ -299,7 +301,7 @@ def _asked(factors: Factors, z_hat: np.ndarray, slots: Any, beside: dict[str, An
         found = metric(inputs, z_hat, **beside | {"ceiling": False})
         if not beside["ceiling"] or not measured:
             return found
-        return replace(found, ceiling=metric(inputs, z, shuffles=0, seed=beside["seed"]).value)
+        return replace(found, ceiling=metric(inputs, z, shuffles=0, random_state=beside["random_state"]).value)
 
     def with_slots(metric: Callable[..., Record], name: str) -> Record:
         checks.require(not factors.nominal, f"{name} must be given numbers.", "factors that are names")

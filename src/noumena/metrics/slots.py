@@ -23,6 +23,7 @@ import numpy as np
 
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity, kernel_map
+from noumena.deprecated import renamed
 from noumena.metrics import factors
 from noumena.metrics.correlation import TIED
 from noumena.metrics.record import Claim, Record, surrounded
@@ -56,6 +57,7 @@ class SlotIdentifiability(Record):
         return (Claim("score", "SIS", (-1.0, 1.0), self.forgives, supports),)
 
 
+@renamed(seed="random_state")
 def sis(
     z: Any,
     z_hat: Any,
@@ -67,7 +69,7 @@ def sis(
     shuffles: int = SHUFFLES,
     ceiling: bool = False,
     bootstrap: int = 0,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> SlotIdentifiability:
     """The slot identifiability score of learned latents ``z_hat`` against true latents ``z``, both (batch, latent).
 
@@ -79,6 +81,7 @@ def sis(
     >>> sis(z, z[:, ::-1] ** 3, slots=2).matching
     array([1, 0])
     """
+    seed = seeds.seed_of(random_state)
     z, z_hat = map(factors.in_range, factors.pair(z, z_hat))
     true = checks.slots(slots, z.shape[1])
     learned = checks.slots(slots if learned_slots is None else learned_slots, z_hat.shape[1])

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from noumena import checks
+from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
+from noumena.deprecated import renamed
 from noumena.metrics.correlation import mcc
 from noumena.metrics.record import Claim, Record, surrounded
 
@@ -36,7 +37,8 @@ class Agreement(Record):
         return (Claim("score", "Agreement of models", (0.0, 1.0), self.forgives, supports),)
 
 
-def agreement(latents: Any, *, shuffles: int = SHUFFLES, bootstrap: int = 0, seed: int = 0) -> Agreement:
+@renamed(seed="random_state")
+def agreement(latents: Any, *, shuffles: int = SHUFFLES, bootstrap: int = 0, random_state: Any = 0) -> Agreement:
     """Agreement of several models' latents of the same rows, (model, batch, latent); alone, a model agrees with itself.
 
     Models may differ in the number of latents: a pair is averaged over those of the wider model, so that a latent
@@ -48,6 +50,7 @@ def agreement(latents: Any, *, shuffles: int = SHUFFLES, bootstrap: int = 0, see
     >>> round(agreement([z[:, :1], z]).score, 6)
     0.5
     """
+    seed = seeds.seed_of(random_state)
     tables = [checks.table(z, "Each model's latents", min_rows=3) for z in latents]
     checks.require(len(tables) > 0, "There must be a model to compare.", "none")
     for other in tables[1:]:
@@ -66,7 +69,7 @@ def _measured(tables: list[np.ndarray], *, shuffles: int, seed: int) -> Agreemen
     matrix, levels = np.eye(len(tables)), []
     for a, b in combinations(range(len(tables)), 2):
         first, second = sorted((tables[a], tables[b]), key=lambda z: -z.shape[1])  # MCC averages over the first
-        pair = mcc(first, second, shuffles=shuffles, seed=seed)
+        pair = mcc(first, second, shuffles=shuffles, random_state=seed)
         matrix[a, b] = matrix[b, a] = pair.score
         levels.append(pair.chance)
     pairs = matrix[np.triu_indices(len(tables), k=1)]

@@ -1,15 +1,13 @@
 """Nets: builders of networks. A builder is called with the numbers of inputs and outputs."""
 
+from noumena.deprecated import moved
 from noumena.nets.additive import Additive
 from noumena.nets.conv import ConvDecoder, ConvEncoder
 from noumena.nets.couplings import Coupling, VolumePreserving
-from noumena.nets.generator import StyleDiscriminator, StyleGenerator
 from noumena.nets.mlp import MLP
 from noumena.nets.orthogonal import Orthogonal
 from noumena.nets.pooled import PlaceDecoder, PlaceEncoder, PooledDecoder, PooledEncoder
 from noumena.nets.residual import ResidualEncoder
-from noumena.nets.unet import UNet
-from noumena.nets.vector_quantised import VectorQuantised
 
 __all__ = [
     "MLP",
@@ -23,9 +21,8 @@ __all__ = [
     "PooledDecoder",
     "PooledEncoder",
     "ResidualEncoder",
-    "StyleDiscriminator",
-    "StyleGenerator",
-    "UNet",
-    "VectorQuantised",
     "VolumePreserving",
 ]
+
+_IN_IMAGES = ("StyleDiscriminator", "StyleGenerator", "UNet", "VectorQuantised")
+__getattr__ = moved("noumena.nets", {name: f"noumena.estimators.images.{name}" for name in _IN_IMAGES})

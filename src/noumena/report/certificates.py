@@ -13,7 +13,7 @@ from noumena.guarantees.diversity import clauses
 from noumena.report import plots
 from noumena.report.clouds import witness_clouds
 from noumena.report.explorer import explorer
-from noumena.report.orders import hasse, upset
+from noumena.report.hasse import hasse, upset
 from noumena.report.page import Chapter, Figure, Table, Verdict
 from noumena.structure import Structure
 from noumena.worlds import structured

@@ -27,6 +27,7 @@ from torch import Tensor
 
 from noumena import checks, seeds
 from noumena.checks import InputError
+from noumena.deprecated import renamed
 from noumena.worlds.rooms import check_device
 from noumena.worlds.world import Sample
 
@@ -98,7 +99,7 @@ class Balls:
     @cached_property
     def means(self) -> Float[np.ndarray, " latent"]:
         """Where each ball is frozen; means of different balls are more than 0.2 apart."""
-        return separated(self.n_balls, APART, seed=self.seed).ravel()
+        return separated(self.n_balls, APART, random_state=self.seed).ravel()
 
     @property
     def z(self) -> Float[np.ndarray, "image latent"]:
@@ -134,8 +135,10 @@ class Balls:
         checks.require(table.shape[1] == n, f"positions must have {n} columns.", table.shape[1])
         return self._rendered(table)
 
-    def sample(self, n: int, *, seed: int = 0) -> Sample:
+    @renamed(seed="random_state")
+    def sample(self, n: int, *, random_state: Any = 0) -> Sample:
         """New rows of pixels in [0, 1], none of them among the images, with the coordinates behind them."""
+        seed = seeds.seed_of(random_state)
         z, _ = self._drawn(checks.count(n, "n"), "sample", checks.count(seed, "seed", minimum=0))
         return Sample(x=(self._rendered(z).flatten(1).float() / WHITE).cpu().numpy(), z=z)
 
@@ -161,7 +164,7 @@ class Balls:
         return out.unflatten(2, (self.size, self.size))
 
 
-def separated(n: int, apart: float, *, seed: int = 0) -> Float[np.ndarray, "n 2"]:
+def separated(n: int, apart: float, *, random_state: Any = 0) -> Float[np.ndarray, "n 2"]:
     """Points drawn evenly from the square of means, one after the other, any two more than ``apart`` apart.
 
     A point too near to an earlier one is drawn again; where no more fits, all are.
@@ -170,6 +173,7 @@ def separated(n: int, apart: float, *, seed: int = 0) -> Float[np.ndarray, "n 2"
     >>> bool(np.hypot(*(a - b)) > 0.2)
     True
     """
+    seed = seeds.seed_of(random_state)
     for start in range(STARTS):
         rng = seeds.numpy_generator(seed, "balls", "means", start)
         points = np.empty((0, 2))

@@ -31,6 +31,7 @@ from torch import Tensor
 
 from noumena import checks, seeds
 from noumena.checks import InputError
+from noumena.deprecated import renamed
 from noumena.mixtures import TOLERANCE, Mixture, Support, common_basis
 from noumena.worlds.graphs import Graph, random_graph
 from noumena.worlds.mixings import Layers, layered, plane_rotations
@@ -72,8 +73,10 @@ class MaskedLaw:
         """Number of latents."""
         return self.graph.n
 
-    def sample(self, n: int, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    @renamed(seed="random_state")
+    def sample(self, n: int, *, random_state: Any = 0) -> tuple[np.ndarray, np.ndarray]:
         """``n`` points and the component of each; without a rotation a frozen latent has its value exactly."""
+        seed = seeds.seed_of(random_state)
         n = checks.count(n, "n")
         rng = seeds.numpy_generator(seeds.seed_of(seed), "masked law")
         u = rng.integers(len(self.masks), size=n)
@@ -115,7 +118,8 @@ def _permutes(rotation: np.ndarray) -> bool:
 # ---- masks -----------------------------------------------------------------------------------------------
 
 
-def random_masks(sizes: Sequence[int], active: int, *, seed: int = 0) -> np.ndarray:
+@renamed(seed="random_state")
+def random_masks(sizes: Sequence[int], active: int, *, random_state: Any = 0) -> np.ndarray:
     """Different masks over blocks of latents that are active together, ``active`` blocks in each.
 
     Five masks per latent are drawn and equal ones removed; all again until every block is active in one and, if not
@@ -124,6 +128,7 @@ def random_masks(sizes: Sequence[int], active: int, *, seed: int = 0) -> np.ndar
     >>> random_masks((1, 2), 1).astype(int).tolist()
     [[0, 1, 1], [1, 0, 0]]
     """
+    seed = seeds.seed_of(random_state)
     n, blocks = sum(sizes), len(sizes)
     for draw in range(MOST_DRAWS):
         rng = seeds.numpy_generator(seed, "masks", draw)
@@ -236,6 +241,7 @@ def _closest(law: MaskedLaw, members: np.ndarray) -> float:
     return float(min((gap.min() for gap in apart), default=np.inf))
 
 
+@renamed(seed="random_state")
 def degenerate(
     n: int,
     *,
@@ -249,7 +255,7 @@ def degenerate(
     mixing: str = "piecewise affine",
     slope: float | None = None,
     blocks: int | Sequence[int] | None = None,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> DegenerateWorld:
     """A world of ``n`` latents on an ER-``edges`` graph; the defaults are the paper's base row, at any ``n``.
 
@@ -261,17 +267,18 @@ def degenerate(
     >>> world.masks.sum(axis=1).tolist(), world.facts["zero means"], world.hypotheses()["3.4 genericity"]
     ([2, 2, 2, 2, 2, 2, 2, 2, 2, 2], True, False)
     """
+    seed = seeds.seed_of(random_state)
     n, seed = checks.count(n, "n"), seeds.seed_of(seed)
     checks.one_of(noise, "noise", NOISES)
     shift, angle = checks.number(shift, "shift"), checks.number(angle, "angle")
     means = checks.number(means, "means", minimum=0)
     sizes = (1,) * n if blocks is None else checks.slots(blocks, n)
-    masks = random_masks(sizes, _count(active, len(sizes)), seed=seed)
-    graph = random_graph(n, edges, seed=seed)
+    masks = random_masks(sizes, _count(active, len(sizes)), random_state=seed)
+    graph = random_graph(n, edges, random_state=seed)
     std = np.sqrt(np.diag(graph.covariance))
     own = means * seeds.numpy_generator(seed, "component means").standard_normal(masks.shape)
     law = MaskedLaw(graph, masks, np.where(masks, own, 0.0) * std, shift * std, plane_rotations(n, angle), noise)
-    decoder = layered(n, layers, kind=mixing, slope=slope, seed=seed)
+    decoder = layered(n, layers, kind=mixing, slope=slope, random_state=seed)
     return DegenerateWorld(law=law, decoder=decoder, seed=seed, facts=_facts(law, decoder, mixing))
 
 
@@ -294,6 +301,7 @@ def _facts(law: MaskedLaw, decoder: Layers, mixing: str) -> dict[str, Any]:
     }
 
 
+@renamed(seed="random_state")
 def two_bases(
     n: int,
     *,
@@ -305,7 +313,7 @@ def two_bases(
     means: float = 0.0,
     mixing: str = "piecewise affine",
     slope: float | None = None,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> MixtureWorld:
     """A degenerate mixture of which half of the components are rotated, as in Table 19: no common basis (3.6).
 
@@ -315,7 +323,8 @@ def two_bases(
     >>> two_bases(2, active="one").facts["common basis"], two_bases(2, active="one", angle=90).facts["common basis"]
     (False, True)
     """
-    straight = _gaussian(degenerate(n, edges=edges, active=active, shift=shift, means=means, seed=seed).law)
+    seed = seeds.seed_of(random_state)
+    straight = _gaussian(degenerate(n, edges=edges, active=active, shift=shift, means=means, random_state=seed).law)
     turned = straight.pushed(plane_rotations(n, checks.number(angle, "angle")))
     names = ("weights", "means", "covariances")
     weights, centres, covariances = (np.concatenate([getattr(p, m) for p in (straight, turned)]) for m in names)
@@ -323,7 +332,7 @@ def two_bases(
     supports = law.supports()
     basis = common_basis([s.basis for s in supports])
     facts = {"common basis": basis is not None, "common point": _meet(supports)}
-    return mixed(law, layers=layers, mixing=mixing, slope=slope, facts=facts, seed=seed)
+    return mixed(law, layers=layers, mixing=mixing, slope=slope, facts=facts, random_state=seed)
 
 
 def _meet(supports: Sequence[Support]) -> bool:

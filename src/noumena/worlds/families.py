@@ -8,12 +8,15 @@ sees a single latent gives it away.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from noumena import checks, seeds
 from noumena.checks import InputError
+from noumena.deprecated import renamed
 from noumena.guarantees.occam import MOST_LATENTS, generic_gap
 from noumena.guarantees.surplus import hall_surplus
 from noumena.structure import Structure
@@ -22,6 +25,7 @@ NAMES = ("dense", "banded", "lack-one", "triangular", "random")
 MOST_DRAWS = 20_000
 
 
+@renamed(seed="random_state")
 def family(
     name: str,
     n_latents: int,
@@ -30,7 +34,7 @@ def family(
     width: int | None = None,
     gap: int | None = None,
     density: float | None = None,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> Structure:
     """A structure of a family; ``n_observed`` defaults to ``n_latents``. ``width`` is for ``banded`` alone, by default
     2; ``gap`` and ``density``, the chance of a dependency beyond a row's two, for ``random`` alone (by default drawn
@@ -41,6 +45,7 @@ def family(
            [0, 1, 1],
            [1, 0, 1]])
     """
+    seed = seeds.seed_of(random_state)
     checks.one_of(name, "family", NAMES)
     d_z = checks.count(n_latents, "n_latents")
     d_x = d_z if n_observed is None else checks.count(n_observed, "n_observed")

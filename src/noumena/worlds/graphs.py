@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from noumena import checks, seeds
+from noumena.deprecated import renamed
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,12 +70,14 @@ class Graph:
         return self.effects.T @ self.effects
 
 
-def random_graph(n: int, edges_per_node: int, *, seed: int = 0) -> Graph:
+@renamed(seed="random_state")
+def random_graph(n: int, edges_per_node: int, *, random_state: Any = 0) -> Graph:
     """ER-k: ``min(n·k, n(n−1)/2)`` edges among all that respect a random order, with weights ±U(0.2, 1).
 
     >>> int(random_graph(10, 2).adjacency.sum()), int(random_graph(3, 2).adjacency.sum())
     (20, 3)
     """
+    seed = seeds.seed_of(random_state)
     n, k = checks.count(n, "n"), checks.count(edges_per_node, "edges_per_node", minimum=0)
     rng = seeds.numpy_generator(seed, "graph", n, k)
     order = rng.permutation(n)

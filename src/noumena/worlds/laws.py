@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import sqrt
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from noumena import checks, seeds
+from noumena.deprecated import renamed
 
 NAMES = ("gaussian", "unit gaussian", "laplace", "uniform", "correlated gaussian", "linear sem")
 
@@ -30,12 +32,14 @@ class Law:
     draw: Callable[[int, torch.Generator], Float[Tensor, "batch latent"]]
 
 
-def law(name: str, n_latents: int, *, seed: int = 0) -> Law:
+@renamed(seed="random_state")
+def law(name: str, n_latents: int, *, random_state: Any = 0) -> Law:
     """A law by name; its parameters (variances, correlations, edges) come from the seed.
 
     >>> law("uniform", 3).draw(4, seeds.generator(0)).shape
     torch.Size([4, 3])
     """
+    seed = seeds.seed_of(random_state)
     checks.one_of(name, "law", NAMES)
     checks.count(n_latents, "n_latents")
     generator = seeds.generator(seed, "law", name)
@@ -55,14 +59,15 @@ def law(name: str, n_latents: int, *, seed: int = 0) -> Law:
     return Law(name, n_latents, True, {"laplace": _laplace, "uniform": _uniform}[name](n_latents))
 
 
-def given(chosen: str | Law, n_latents: int, *, seed: int = 0) -> Law:
+def given(chosen: str | Law, n_latents: int, *, random_state: Any = 0) -> Law:
     """A law by its name, or the user's own, which must have as many latents.
 
     >>> given("laplace", 2).name
     'laplace'
     """
+    seed = seeds.seed_of(random_state)
     if isinstance(chosen, str):
-        return law(chosen, n_latents, seed=seed)
+        return law(chosen, n_latents, random_state=seed)
     checks.require(chosen.n_latents == n_latents, f"The law must have {n_latents} latents.", f"{chosen.n_latents}")
     return chosen
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from itertools import combinations
 from math import cos, radians, sin
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from noumena import checks, seeds
+from noumena.deprecated import renamed
 
 KINDS = ("piecewise affine", "smooth", "sigmoid", "affine")
 SLOPES = (0.5, 1.5)
@@ -87,8 +89,9 @@ def _undone(layer: nn.Module, y: Tensor) -> Tensor:
     return torch.logit(y)
 
 
+@renamed(seed="random_state")
 def layered(
-    n: int, layers: int, *, kind: str = "piecewise affine", slope: float | None = None, seed: int = 0
+    n: int, layers: int, *, kind: str = "piecewise affine", slope: float | None = None, random_state: Any = 0
 ) -> Layers:
     """A random mixing of ``n`` latents; ``slope`` fixes every ``a_l``, otherwise they are drawn from U(0.5, 1.5).
 
@@ -97,6 +100,7 @@ def layered(
     >>> len(mixing), bool(torch.allclose(mixing.inverse(mixing(z)), z))
     (19, True)
     """
+    seed = seeds.seed_of(random_state)
     n, layers = checks.count(n, "n"), checks.count(layers, "layers")
     checks.one_of(kind, "mixing", KINDS)
     sloped = kind in ("piecewise affine", "smooth")

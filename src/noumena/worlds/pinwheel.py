@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import pi
+from typing import Any
 
 import numpy as np
 
 from noumena import checks, seeds
+from noumena.deprecated import renamed
 from noumena.mixtures import Mixture
 from noumena.worlds.world import Sample
 
@@ -45,8 +47,10 @@ class Pinwheel:
         weights = np.full(self.clusters, 1 / self.clusters)
         return Mixture(weights, turns[:, :, 0], turns @ spread @ turns.transpose(0, 2, 1))
 
-    def sample(self, n: int, *, seed: int = 0) -> Sample:
+    @renamed(seed="random_state")
+    def sample(self, n: int, *, random_state: Any = 0) -> Sample:
         """Draw ``n`` rows, ``u`` the cluster of each; the same seed draws the same rows."""
+        seed = seeds.seed_of(random_state)
         n = checks.count(n, "n")
         rng = seeds.numpy_generator(self.seed, "pinwheel", seeds.seed_of(seed))
         u = rng.permutation(np.arange(n) % self.clusters)
@@ -62,8 +66,9 @@ def _turned(angle: np.ndarray) -> np.ndarray:
     return np.stack([np.stack([c, s], axis=-1), np.stack([-s, c], axis=-1)], axis=-2)
 
 
+@renamed(seed="random_state")
 def pinwheel(
-    clusters: int = 3, *, radial: float = 0.3, tangential: float = 0.05, rate: float = 0.25, seed: int = 0
+    clusters: int = 3, *, radial: float = 0.3, tangential: float = 0.05, rate: float = 0.25, random_state: Any = 0
 ) -> Pinwheel:
     """The usual pinwheel.
 
@@ -71,6 +76,7 @@ def pinwheel(
     >>> sorted(straight.x.round(6).tolist())
     [[-10.0, -0.0], [10.0, 0.0]]
     """
+    seed = seeds.seed_of(random_state)
     return Pinwheel(
         checks.count(clusters, "clusters"),
         checks.number(radial, "radial", minimum=0),

@@ -25,6 +25,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from noumena import checks, seeds
+from noumena.deprecated import renamed
 from noumena.mixtures import Mixture
 from noumena.worlds.graphs import random_graph
 from noumena.worlds.mixings import layered, linear, plane_rotations
@@ -40,7 +41,7 @@ class Components(Protocol):
         """Number of latents."""
         ...
 
-    def sample(self, n: int, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    def sample(self, n: int, *, random_state: Any = 0) -> tuple[np.ndarray, np.ndarray]:
         """``n`` points and the component of each."""
         ...
 
@@ -69,16 +70,19 @@ class MixtureWorld(Decoding):
         """Number of observations, d_x."""
         return int(self.decoder(torch.zeros(1, self.n_latents, dtype=torch.float64)).shape[1])
 
-    def sample(self, n: int, *, seed: int = 0) -> Sample:
+    @renamed(seed="random_state")
+    def sample(self, n: int, *, random_state: Any = 0) -> Sample:
         """Draw ``n`` rows, ``u`` the component of each; the same seed draws the same rows."""
+        seed = seeds.seed_of(random_state)
         stream = seeds.seed_of(seeds.numpy_generator(self.seed, "mixture world", seeds.seed_of(seed)))
-        z, u = self.law.sample(checks.count(n, "n"), seed=stream)
+        z, u = self.law.sample(checks.count(n, "n"), random_state=stream)
         return Sample(x=self.decode(z), z=z, u=u)
 
 
 # ---- mixtures behind a layered mixing --------------------------------------------------------------------
 
 
+@renamed(seed="random_state")
 def mixed(
     mixture: Any,
     *,
@@ -86,15 +90,16 @@ def mixed(
     mixing: str = "piecewise affine",
     slope: float | None = None,
     facts: dict[str, Any] | None = None,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> MixtureWorld:
     """Any Gaussian mixture behind a random layered mixing with as many observations.
 
     >>> mixed(Mixture([1.0], [[0, 0]], [np.eye(2)]), layers=1).facts["independent within components"]
     True
     """
+    seed = seeds.seed_of(random_state)
     law, seed = Mixture.of(mixture), seeds.seed_of(seed)
-    decoder = layered(law.n_latents, layers, kind=mixing, slope=slope, seed=seed)
+    decoder = layered(law.n_latents, layers, kind=mixing, slope=slope, random_state=seed)
     diagonal = np.eye(law.n_latents, dtype=bool)
     told = {
         "gaussian": True,
@@ -106,6 +111,7 @@ def mixed(
     return MixtureWorld(law, decoder, seed, {**told, **(facts or {})})
 
 
+@renamed(seed="random_state")
 def non_degenerate(
     n: int,
     *,
@@ -116,7 +122,7 @@ def non_degenerate(
     layers: int = 10,
     mixing: str = "piecewise affine",
     slope: float | None = None,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> MixtureWorld:
     """Full-rank components on one ER-``edges`` graph, as in D.7; two per latent unless told otherwise.
 
@@ -128,17 +134,21 @@ def non_degenerate(
     >>> non_degenerate(3, edges=0).facts["independent within components"], non_degenerate(3).mixture.ranks().tolist()
     (True, [3, 3, 3, 3, 3, 3])
     """
+    seed = seeds.seed_of(random_state)
     k = 2 * checks.count(n, "n") if components is None else checks.count(components, "components")
     spread, angle, seed = checks.number(spread, "spread", minimum=0), checks.number(angle, "angle"), seeds.seed_of(seed)
-    graph, rng = random_graph(n, edges, seed=seed), seeds.numpy_generator(seed, "components", n)
+    graph, rng = random_graph(n, edges, random_state=seed), seeds.numpy_generator(seed, "components", n)
     variances = rng.uniform(0.25, 2, size=(k, n))
     covariances = graph.effects.T @ (variances[:, :, None] * graph.effects)
     means = spread * np.sqrt(np.diag(graph.covariance)) * rng.standard_normal((k, n))
     law = Mixture(np.full(k, 1 / k), means, covariances)
     law = law.pushed(plane_rotations(n, angle)) if angle else law
-    return mixed(law, layers=layers, mixing=mixing, slope=slope, facts={"edges": int(graph.adjacency.sum())}, seed=seed)
+    return mixed(
+        law, layers=layers, mixing=mixing, slope=slope, facts={"edges": int(graph.adjacency.sum())}, random_state=seed
+    )
 
 
+@renamed(seed="random_state")
 def hidden_variables(
     neighbourhoods: Any,
     *,
@@ -148,7 +158,7 @@ def hidden_variables(
     layers: int = 10,
     mixing: str = "piecewise affine",
     slope: float | None = None,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> MixtureWorld:
     """Latents moved by several hidden discrete variables; ``neighbourhoods[j, i]``: variable ``j`` moves latent ``i``.
 
@@ -161,6 +171,7 @@ def hidden_variables(
     >>> world.mixture.n_components, world.facts["maximal"], len(np.unique(world.mixture.means[:, 0]))
     (6, True, 2)
     """
+    seed = seeds.seed_of(random_state)
     graph = checks.table(neighbourhoods, "neighbourhoods") > 0
     shape = (2,) * len(graph) if sizes is None else tuple(checks.count(s, "A size", minimum=2) for s in sizes)
     wanted = f"sizes must have one entry for each of the {len(graph)} hidden variables."
@@ -176,7 +187,7 @@ def hidden_variables(
     nested = [(i, j) for i, a in enumerate(graph) for j, b in enumerate(graph) if i != j and bool((a <= b).all())]
     facts = {"sizes": shape, "neighbourhoods": graph, "probabilities": chances, "maximal": not nested, "nested": nested}
     law = Mixture(chances.ravel(), means, variances[:, :, None] * np.eye(graph.shape[1]))
-    return mixed(law, layers=layers, mixing=mixing, slope=slope, facts=facts, seed=seed)
+    return mixed(law, layers=layers, mixing=mixing, slope=slope, facts=facts, random_state=seed)
 
 
 def _chances(given: Any, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
@@ -298,7 +309,7 @@ def equal_distances(
     layers: int = 10,
     mixing: str = "piecewise affine",
     slope: float | None = None,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> MixtureWorld:
     """Example E.2 in ``n`` dimensions: one component on every axis, all at the same distance of the origin.
 
@@ -309,10 +320,11 @@ def equal_distances(
     >>> np.allclose(world.mixture.means.diagonal() ** 2, 4 * np.einsum("jjj->j", world.mixture.covariances))
     True
     """
+    seed = seeds.seed_of(random_state)
     n, distance, seed = checks.count(n, "n", minimum=2), checks.number(distance, "distance"), seeds.seed_of(seed)
     variances = seeds.numpy_generator(seed, "axes", n).uniform(0.25, 2, size=n)
     axes = np.eye(n)
     covariances = variances[:, None, None] * axes[:, :, None] * axes[:, None, :]
     law = Mixture(np.full(n, 1 / n), distance * np.diag(np.sqrt(variances)), covariances)
     facts = {"generic": False, "common basis": True, "spanned by axes": True, "sufficient variability": True}
-    return mixed(law, layers=layers, mixing=mixing, slope=slope, facts=facts, seed=seed)
+    return mixed(law, layers=layers, mixing=mixing, slope=slope, facts=facts, random_state=seed)

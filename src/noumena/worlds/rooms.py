@@ -21,6 +21,7 @@ from torch import Tensor
 
 from noumena import checks, seeds
 from noumena.checks import InputError
+from noumena.deprecated import renamed
 from noumena.worlds.world import Sample
 
 NAMES = ("floor hue", "wall hue", "object hue", "scale", "shape", "orientation")
@@ -111,8 +112,10 @@ class Rooms:
         checks.require(shapes, f"Shapes must be whole numbers below {len(SHAPES)}.", "others")
         return self._rendered(table)
 
-    def sample(self, n: int, *, seed: int = 0, continuous: bool = False) -> Sample:
+    @renamed(seed="random_state")
+    def sample(self, n: int, *, random_state: Any = 0, continuous: bool = False) -> Sample:
         """Rows of pixels in [0, 1] with their factors: levels of the grid, or values of continuous factors."""
+        seed = seeds.seed_of(random_state)
         n = checks.count(n, "n")
         rng = seeds.numpy_generator(seed, "rooms")
         if continuous:

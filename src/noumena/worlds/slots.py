@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ from torch import Tensor, nn
 
 from noumena import checks, seeds
 from noumena.checks import InputError
+from noumena.deprecated import renamed
 from noumena.derivatives import jacobian
 from noumena.strength import shares
 from noumena.structure import Structure
@@ -87,6 +89,7 @@ class SlotBlocks(nn.Module):
         return (added @ place).to(z.dtype)
 
 
+@renamed(seed="random_state")
 def overlapping(
     n_slots: int,
     *,
@@ -95,7 +98,7 @@ def overlapping(
     overlap: float = 0.0,
     law: str | Law = "unit gaussian",
     noise: float = 0.0,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> SlotWorld:
     """A world of equal slots whose neighbours share ``round(overlap · per_slot)`` observations, verified when built.
 
@@ -103,11 +106,12 @@ def overlapping(
     >>> world.slots, world.n_observed
     ((3, 3), 35)
     """
+    seed = seeds.seed_of(random_state)
     n_slots, slot_size = checks.count(n_slots, "n_slots"), checks.count(slot_size, "slot_size")
     per_slot = checks.count(per_slot, "per_slot", minimum=slot_size)
     checks.number(overlap, "overlap", minimum=0, maximum=MOST_OVERLAP)
     checks.number(noise, "noise", minimum=0)
-    chosen = given(law, n_slots * slot_size, seed=seed)
+    chosen = given(law, n_slots * slot_size, random_state=seed)
     windows = _windows(n_slots, per_slot, round(overlap * per_slot))
     support = np.zeros((windows.max() + 1, n_slots * slot_size), dtype=bool)
     for k, window in enumerate(windows):

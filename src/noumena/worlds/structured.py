@@ -13,12 +13,15 @@ Rows that fail are drawn again, and so is a whole world without full rank.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from noumena import checks, seeds
 from noumena.checks import InputError
+from noumena.deprecated import renamed
 from noumena.strength import shares
 from noumena.structure import Structure
 from noumena.worlds.laws import Law, given
@@ -86,6 +89,7 @@ class RowNetworks(nn.Module):
         return (linear + curved).to(z.dtype)
 
 
+@renamed(seed="random_state")
 def structured(
     structure: Structure,
     *,
@@ -93,7 +97,7 @@ def structured(
     strength: float = 0.5,
     noise: float = 0.0,
     margin: float = 0.02,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> World:
     """A world with exactly the given structure, verified when built.
 
@@ -101,10 +105,11 @@ def structured(
     ``noise`` the standard deviation of additive Gaussian noise; ``margin`` what the smallest singular value of the
     Jacobian must be, relative to the largest, at every probe.
 
-    >>> world = structured(Structure([[1, 0], [1, 1], [0, 1]]), seed=1)
+    >>> world = structured(Structure([[1, 0], [1, 1], [0, 1]]), random_state=1)
     >>> world.sample(5).x.shape
     (5, 3)
     """
+    seed = seeds.seed_of(random_state)
     structure = structure if isinstance(structure, Structure) else Structure(structure)
     checks.require(
         structure.n_observed >= structure.n_latents,
@@ -117,7 +122,7 @@ def structured(
     checks.number(strength, "strength", minimum=0)
     checks.number(noise, "noise", minimum=0)
     checks.number(margin, "margin", minimum=0, maximum=1)
-    latents = given(law, structure.n_latents, seed=seed)
+    latents = given(law, structure.n_latents, random_state=seed)
     z = latents.draw(PROBES, seeds.generator(seed, "probes"))
     support = torch.as_tensor(structure.dense)
     decoder, worthy = None, torch.zeros(len(support), dtype=torch.bool)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from noumena import checks, seeds
+from noumena.deprecated import renamed
 from noumena.derivatives import jacobian
 from noumena.structure import Structure
 from noumena.worlds.laws import Law
@@ -67,16 +68,20 @@ class World(Decoding):
         """Number of observations, d_x."""
         return self.structure.n_observed
 
-    def sample(self, n: int, *, seed: int = 0) -> Sample:
+    @renamed(seed="random_state")
+    def sample(self, n: int, *, random_state: Any = 0) -> Sample:
         """Draw ``n`` rows; the same seed draws the same rows."""
+        seed = seeds.seed_of(random_state)
         n = checks.count(n, "n")
-        z = self.latents(n, seed=seed)
+        z = self.latents(n, random_state=seed)
         noise = torch.randn(
             n, self.n_observed, generator=seeds.generator(self.seed, "observation noise", seed), dtype=z.dtype
         )
         return Sample(x=(self.decoder(z) + self.noise * noise).numpy(), z=z.numpy())
 
-    def latents(self, n: int, *, seed: int = 0) -> Tensor:
+    @renamed(seed="random_state")
+    def latents(self, n: int, *, random_state: Any = 0) -> Tensor:
         """Draw ``n`` latent points."""
+        seed = seeds.seed_of(random_state)
         seed = checks.count(seed, "seed", minimum=0)
         return self.law.draw(n, seeds.generator(self.seed, "latents", seed))

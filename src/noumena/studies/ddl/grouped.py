@@ -119,7 +119,7 @@ def _is(kind: str, support: np.ndarray, g: Groups) -> bool:
 def latents(name: str, d: int, seed: int) -> Law:
     """A law by name; ``equicorrelated`` has unit variances and one correlation, ``RHO``, between all pairs."""
     if name != EQUICORRELATED:
-        return law(name, d, seed=seed)
+        return law(name, d, random_state=seed)
 
     def draw(n: int, generator: torch.Generator) -> Tensor:
         own = torch.randn(n, d, generator=generator, dtype=torch.float64)
@@ -140,4 +140,4 @@ def world(kind: str, d: int, name: str, seed: int) -> World:
     found = structure(kind, d, seed)
     if kind == "CE1":
         return World(found, chosen, _ce1, seed=seed)
-    return structured(found, law=chosen, strength=STRENGTH, seed=seed)
+    return structured(found, law=chosen, strength=STRENGTH, random_state=seed)

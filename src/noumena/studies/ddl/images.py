@@ -32,16 +32,16 @@ import torch
 
 from noumena import checks, seeds
 from noumena.data import benchmarks
-from noumena.estimators.diffusion import EncDiff
-from noumena.estimators.directions import DisCo
-from noumena.estimators.estimator import Estimator
+from noumena.estimators.base import Estimator
 from noumena.estimators.factor_vae import FactorVAE
-from noumena.estimators.ica import ICA
-from noumena.estimators.rows import stretches
-from noumena.estimators.training import Training
+from noumena.estimators.ica.ica import ICA
+from noumena.estimators.images.disco import DisCo
+from noumena.estimators.images.enc_diff import EncDiff
+from noumena.estimators.images.style_networks import StyleDiscriminator, StyleGenerator
+from noumena.estimators.loop import Training
+from noumena.estimators.sources import stretches
 from noumena.metrics import dci, factor_vae_score
 from noumena.nets.conv import ConvDecoder, ConvEncoder
-from noumena.nets.generator import StyleDiscriminator, StyleGenerator
 from noumena.penalties import DependencySparsity, HessianPenalty, LatentSparsity, OroJaR, Penalty
 from noumena.studies.rows import Row
 from noumena.worlds.rooms import Rooms

@@ -160,7 +160,7 @@ def wide(d: int, seed: int) -> Structure:
 def _widest_gap(d: int, seed: int) -> Structure:
     for gap in GAPS:
         try:
-            return family("random", d, OBSERVED_PER_LATENT * d, gap=gap, seed=seed)
+            return family("random", d, OBSERVED_PER_LATENT * d, gap=gap, random_state=seed)
         except InputError:
             continue
     raise InputError(f"A wide structure must have a positive Occam gap. Got none for {d} latents.")
@@ -179,7 +179,7 @@ def built(structure: Structure, seed: int) -> tuple[World, float]:
     """The world of a structure with the strongest nonlinearity that can be built, and that strength."""
     for strength, margin in STRENGTHS:
         try:
-            return structured(structure, law=LAW, strength=strength, margin=margin, seed=seed), strength
+            return structured(structure, law=LAW, strength=strength, margin=margin, random_state=seed), strength
         except InputError:
             continue
     raise InputError(f"A world must be built with one of the strengths {STRENGTHS}. Got none for {structure}.")

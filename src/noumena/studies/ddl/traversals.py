@@ -36,10 +36,10 @@ from jaxtyping import Float, Int, UInt8
 
 from noumena import checks
 from noumena.checks import InputError
-from noumena.estimators import runs
-from noumena.estimators.estimator import Estimator
+from noumena.estimators.base import Estimator
 from noumena.estimators.flow import Flow
-from noumena.estimators.training import Training
+from noumena.estimators.loop import Training
+from noumena.estimators.save import ESTIMATORS, load, save
 from noumena.nets.couplings import VolumePreserving
 from noumena.penalties import DependencySparsity
 from noumena.report import pictures, png
@@ -184,15 +184,15 @@ def fitted(method: str, data: Data, *, share: float = 1.0, device: str = "auto",
     checks.one_of(method, "model", MODELS)
     folder = None if kept is None else kept / method
     if folder is not None and (folder / "config.json").exists():
-        return runs.load(folder)
+        return load(folder)
     if method == "Flow":
         model: Estimator = flow(share=share, device=device)
     else:
         weight = images.LADDERS[method]["dependency"][1]
         model = images.model(method, "dependency", data.shape, weight=weight, share=share, runs=1, device=device)
     model.fit(data.train)
-    if folder is not None and method in runs.ESTIMATORS:
-        runs.save(model, folder)
+    if folder is not None and method in ESTIMATORS:
+        save(model, folder)
     return model
 
 

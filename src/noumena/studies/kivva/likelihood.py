@@ -41,7 +41,7 @@ def cell(models: int, seed: int) -> list[Row]:
             "distance": found.error,
             "local minima": sum(line.minima - 1 for line in found.minima),
         }
-        for found in experiment(models, seed=seed)
+        for found in experiment(models, random_state=seed)
     ]
 
 

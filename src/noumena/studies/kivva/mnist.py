@@ -26,7 +26,7 @@ from sklearn.decomposition import PCA
 
 from noumena import checks, seeds
 from noumena.estimators.facets import MFCVAE
-from noumena.estimators.training import Training
+from noumena.estimators.loop import Training
 from noumena.metrics import mcc, weak_mcc
 from noumena.nets import MLP
 from noumena.report.curves import Figure

@@ -27,8 +27,8 @@ from sklearn.decomposition import FastICA
 from sklearn.mixture import GaussianMixture
 
 from noumena import checks
+from noumena.estimators.loop import Training
 from noumena.estimators.mixture_vae import VaDE
-from noumena.estimators.training import Training
 from noumena.metrics import affine_distance, mcc, weak_mcc
 from noumena.mixtures import Mixture
 from noumena.nets import MLP
@@ -79,7 +79,7 @@ def cell(
     """One row per ordered pair of runs; scores of a single run stand in the first row that it is the first of."""
     checks.one_of(method, "method", TRIVIAL if beta is None else TRAINED)
     world = pinwheel(CLUSTERS)
-    sample, fresh = world.sample(rows), world.sample(rows, seed=1)
+    sample, fresh = world.sample(rows), world.sample(rows, random_state=1)
     assert fresh.u is not None
     if beta is None:
         all_runs = _trivial(method, sample.x, fresh.x, runs)

@@ -16,8 +16,8 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 from noumena import checks
+from noumena.estimators.loop import Training
 from noumena.estimators.slots import SlotAutoencoder
-from noumena.estimators.training import Training
 from noumena.metrics.slots import sis
 from noumena.nets import MLP
 from noumena.penalties import CompositionalContrast
@@ -53,8 +53,8 @@ PUBLISHED = (
 def cell(n_slots: int, overlap: float, method: str, seed: int, *, tiny: bool = False) -> Row:
     """One row: a world, a method, a seed; the truth scores the result and chooses nothing."""
     checks.one_of(method, "method", (*METHODS, ABLATION))
-    world = overlapping(n_slots, overlap=overlap, seed=seed)
-    sample, fresh = world.sample(500 if tiny else ROWS), world.sample(100 if tiny else SCORED, seed=1)
+    world = overlapping(n_slots, overlap=overlap, random_state=seed)
+    sample, fresh = world.sample(500 if tiny else ROWS), world.sample(100 if tiny else SCORED, random_state=1)
     model = _model(world, method, seed, tiny).fit(sample.x)
     latents = model.transform_all(fresh.x)
     best = model.best_

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from noumena import checks
 from noumena.checks import InputError
-from noumena.estimators.estimator import Builder, Codec, Estimator, network
-from noumena.estimators.training import Training
+from noumena.estimators.base import Builder, Codec, Estimator, network
+from noumena.estimators.loop import Training
 from noumena.nets import MLP
 
 INVARIANCE, VARIANCE, COVARIANCE = 25.0, 25.0, 1.0

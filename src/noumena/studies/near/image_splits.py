@@ -14,8 +14,8 @@ import numpy as np
 
 from noumena import checks, seeds
 from noumena.data import benchmarks
-from noumena.estimators.rows import stretches
-from noumena.estimators.training import Training
+from noumena.estimators.loop import Training
+from noumena.estimators.sources import stretches
 from noumena.worlds.rooms import Rooms
 
 VARIABLES = {"dSprites": "NOUMENA_DSPRITES", "Sprites": "NOUMENA_SPRITES"}

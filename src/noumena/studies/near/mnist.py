@@ -29,7 +29,7 @@ from jaxtyping import Float
 from noumena import checks, seeds
 from noumena.ambiguity import align
 from noumena.estimators.autoencoder import Autoencoder
-from noumena.estimators.training import Training
+from noumena.estimators.loop import Training
 from noumena.guarantees.agreement import agreements
 from noumena.guarantees.lipschitz import bi_lipschitz
 from noumena.guarantees.unmixing import halves

@@ -38,12 +38,12 @@ from torch import Tensor
 from noumena import checks
 from noumena.derivatives import jacobian
 from noumena.estimators.autoencoder import Autoencoder
+from noumena.estimators.base import Estimator
 from noumena.estimators.bio import BioAE
-from noumena.estimators.estimator import Estimator
-from noumena.estimators.ica import ICA
-from noumena.estimators.quantised import QLAE
+from noumena.estimators.ica.ica import ICA
+from noumena.estimators.images.qlae import QLAE
+from noumena.estimators.loop import Training
 from noumena.estimators.tcvae import BetaTCVAE
-from noumena.estimators.training import Training
 from noumena.estimators.vae import BetaVAE
 from noumena.metrics import agreement
 from noumena.metrics.information import infomec

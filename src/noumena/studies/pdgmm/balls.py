@@ -39,9 +39,9 @@ from sklearn.pipeline import make_pipeline
 from noumena import checks
 from noumena.checks import DivergenceError, InputError
 from noumena.estimators.autoencoder import Autoencoder
-from noumena.estimators.components import SparseComponents
-from noumena.estimators.degenerate import DegenerateMixture
-from noumena.estimators.training import Training
+from noumena.estimators.loop import Training
+from noumena.estimators.sparse.components import SparseComponents
+from noumena.estimators.sparse.degenerate import DegenerateMixture
 from noumena.nets import MLP
 from noumena.nets.pooled import PlaceDecoder, PlaceEncoder, PooledDecoder, PooledEncoder
 from noumena.studies import rows as tables

@@ -30,8 +30,8 @@ from sklearn.preprocessing import FunctionTransformer
 from noumena import checks
 from noumena.checks import DivergenceError, InputError
 from noumena.estimators import Training
-from noumena.estimators.components import SparseComponents
-from noumena.estimators.sparse_flow import SparseFlow
+from noumena.estimators.sparse.components import SparseComponents
+from noumena.estimators.sparse.flow import SparseFlow
 from noumena.guarantees.degenerate import degenerate_ladder
 from noumena.metrics import mcc, r2
 from noumena.report.curves import Curve, Figure, Point
@@ -129,7 +129,7 @@ class Drawn:
 
 def drawn(truth: MixtureWorld, rows: int = ROWS) -> Drawn:
     """Rows of a world; half as many to judge as to learn from."""
-    return Drawn(truth, truth.sample(rows, seed=0), truth.sample(rows * JUDGED_ROWS // ROWS, seed=1))
+    return Drawn(truth, truth.sample(rows, random_state=0), truth.sample(rows * JUDGED_ROWS // ROWS, random_state=1))
 
 
 # ---- methods ---------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def all_scored(
 
 def cell(*, seed: int, rows: int = ROWS, methods: Sequence[str] = METHODS, steps: int = STEPS, **w: Any) -> list[Row]:
     """Build a degenerate world and score every method on it; ``steps`` are those of the flow."""
-    return all_scored(drawn(degenerate(**world(**w), seed=seed), rows), seed, methods, steps=steps)
+    return all_scored(drawn(degenerate(**world(**w), random_state=seed), rows), seed, methods, steps=steps)
 
 
 # ---- certificates ----------------------------------------------------------------------------------------

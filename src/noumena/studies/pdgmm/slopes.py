@@ -11,8 +11,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from noumena.estimators.degenerate import DegenerateMixture
-from noumena.estimators.stages import affordable_stage1
+from noumena.estimators.sparse.degenerate import DegenerateMixture
+from noumena.estimators.sparse.stages import affordable_stage1
 from noumena.report.curves import Figure
 from noumena.studies import rows as tables
 from noumena.studies.claims import Claim
@@ -38,7 +38,7 @@ def cells() -> list[Row]:
 
 def cell(*, seed: int, rows: int = settings.ROWS, steps: int = settings.STEPS, **w: Any) -> list[Row]:
     """Build a world that bends, and score every method on it; ``steps`` shortens the training of networks."""
-    truth = degenerate(**settings.world(**w), seed=seed)
+    truth = degenerate(**settings.world(**w), random_state=seed)
     data = settings.drawn(truth, rows)
     stage1 = affordable_stage1(truth.n_latents).set_params(training__steps=min(steps, STAGE1_STEPS))
     stages = DegenerateMixture(truth.n_latents, stage1=stage1, random_state=seed)

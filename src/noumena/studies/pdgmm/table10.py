@@ -41,7 +41,7 @@ def cells() -> list[Row]:
 
 def cell(*, extra: int, seed: int, rows: int = settings.ROWS, steps: int = settings.STEPS) -> list[Row]:
     """Spread the base world over more columns, and let every method find the number of latents."""
-    data = settings.drawn(degenerate(**settings.BASE, seed=seed), rows)
+    data = settings.drawn(degenerate(**settings.BASE, random_state=seed), rows)
     noise = NOISE * float(data.learn.x.std(axis=0).mean())
     data = replace(data, learn=widened(data.learn, extra, noise, seed), judge=widened(data.judge, extra, noise, seed))
     return settings.all_scored(data, seed, judge=with_rank, steps=steps, count_known=False)

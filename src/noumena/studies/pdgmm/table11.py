@@ -52,7 +52,7 @@ def cells() -> list[Row]:
 
 def cell(*, seed: int, rows: int = settings.ROWS, steps: int = settings.STEPS, **w: Any) -> list[Row]:
     """PC on the truth, with and without its masks, and on what the sparse methods recover."""
-    truth = degenerate(**settings.world(**w), seed=seed)
+    truth = degenerate(**settings.world(**w), random_state=seed)
     data = settings.drawn(truth, rows)
     wanted = cpdag(truth.graph.adjacency)
     z, active = truth.sparse(data.judge.z), truth.masks[data.judge.u]
@@ -66,7 +66,7 @@ def unmasked(truth: DegenerateWorld, rows: int) -> np.ndarray:
     """Rows of the causal model itself: nothing frozen, nothing rotated."""
     n = truth.n_latents
     free = replace(truth.law, masks=np.ones((1, n), dtype=bool), means=np.zeros((1, n)), rotation=np.eye(n))
-    return free.sample(rows, seed=truth.seed)[0]
+    return free.sample(rows, random_state=truth.seed)[0]
 
 
 def of_code(truth: Any, z: np.ndarray, z_hat: np.ndarray) -> Row:

@@ -30,7 +30,7 @@ def cells() -> list[Row]:
 
 def cell(*, n: int, seed: int, rows: int = settings.ROWS, steps: int = settings.STEPS) -> list[Row]:
     """Build a world of equal distances and score every method on it."""
-    data = settings.drawn(equal_distances(n, seed=seed), rows)
+    data = settings.drawn(equal_distances(n, random_state=seed), rows)
     return settings.all_scored(data, seed, steps=steps)
 
 

@@ -30,7 +30,7 @@ def cells() -> list[Row]:
 
 def cell(*, edges: int, seed: int, rows: int = settings.ROWS, steps: int = settings.STEPS, n: int = N) -> list[Row]:
     """Build a world of two bases and score every method on it."""
-    data = settings.drawn(two_bases(n, edges=edges, seed=seed), rows)
+    data = settings.drawn(two_bases(n, edges=edges, random_state=seed), rows)
     return settings.all_scored(data, seed, steps=steps)
 
 

@@ -41,7 +41,7 @@ def cells() -> list[Row]:
 def cell(*, blocks: str, edges: int, seed: int, rows: int = settings.ROWS, steps: int = settings.STEPS) -> list[Row]:
     """Build a world of blocks; score the block structure of every method's code, and of z itself."""
     sizes = BLOCKS[blocks]
-    truth = degenerate(**settings.world(edges=edges), blocks=sizes, seed=seed)
+    truth = degenerate(**settings.world(edges=edges), blocks=sizes, random_state=seed)
     data = settings.drawn(truth, rows)
     floor = block_scores(data.judge.z, data.judge.z, sizes)["leak"]
     found = settings.all_scored(data, seed, judge=lambda _, z, z_hat: block_scores(z, z_hat, sizes), steps=steps)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from noumena.estimators.components import SparseComponents
+from noumena.estimators.sparse.components import SparseComponents
 from noumena.report.curves import Figure
 from noumena.studies import rows as tables
 from noumena.studies.claims import Claim
@@ -59,7 +59,7 @@ def cells() -> list[Row]:
 
 def cell(*, setting: str, value: float, seed: int, rows: int = settings.ROWS, steps: int = settings.STEPS) -> Row:
     """The base world, and one estimator with one setting changed."""
-    data = settings.drawn(degenerate(**settings.BASE, seed=seed), rows)
+    data = settings.drawn(degenerate(**settings.BASE, random_state=seed), rows)
     return settings.scored(data, changed(setting, value, data.world.n_latents, seed, steps=steps))
 
 

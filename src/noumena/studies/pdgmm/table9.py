@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from noumena.estimators import Training, VaDE
-from noumena.estimators.stages import affordable_stage1
+from noumena.estimators.sparse.stages import affordable_stage1
 from noumena.report.curves import Figure
 from noumena.studies import rows as tables
 from noumena.studies.claims import Claim
@@ -55,7 +55,7 @@ def cells() -> list[Row]:
 
 def cell(*, seed: int, rows: int = settings.ROWS, steps: int = STEPS, **w: Any) -> list[Row]:
     """Build a mixture of full rank and score every method on it; ``steps`` shortens the training of networks."""
-    truth = non_degenerate(**w, seed=seed)
+    truth = non_degenerate(**w, random_state=seed)
     data = settings.drawn(truth, rows)
     autoencoder = affordable_stage1(truth.n_latents).set_params(random_state=seed, training__steps=steps)
     vade = VaDE(truth.n_latents, truth.facts["components"], pretraining=steps // 2, random_state=seed)

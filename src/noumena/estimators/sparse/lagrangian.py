@@ -40,7 +40,7 @@ from noumena import checks, seeds, threads
 from noumena.checks import DivergenceError
 from noumena.estimators.descent import cooper_package
 from noumena.estimators.history import History
-from noumena.estimators.plan import Training
+from noumena.estimators.training import Training
 from noumena.estimators.transformer import Transformer, as_given, whole
 
 LAYERS = (10, 50, 50, 50, 50, 10)

@@ -30,9 +30,11 @@ from noumena.estimators.builders import network as network
 from noumena.estimators.codec import Codec as Codec
 from noumena.estimators.codec import Decoder as Decoder
 from noumena.estimators.likelihoods import check_range
+from noumena.estimators.loop import Trained, Training, train
 from noumena.estimators.polish import polish
-from noumena.estimators.refit import Refit
-from noumena.estimators.rows import (
+from noumena.estimators.refit.refit import Refit
+from noumena.estimators.refit.search import search_and_refit, searchable
+from noumena.estimators.sources import (
     PIXEL,
     Rows,
     are_pictures,
@@ -50,8 +52,6 @@ from noumena.estimators.rows import (
     standardised,
     stretches,
 )
-from noumena.estimators.structure_search import search_and_refit, searchable
-from noumena.estimators.training import Trained, Training, train
 from noumena.estimators.transformer import Transformer, whole
 from noumena.estimators.written import written
 from noumena.evidence import EXACT

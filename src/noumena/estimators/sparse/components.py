@@ -22,10 +22,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from noumena import checks, seeds, threads
-from noumena.estimators.plan import Training
-from noumena.estimators.refinding import Refound, halves, refound
-from noumena.estimators.sparse_basis import SCALES, anneal, neighbour_differences, rotations
-from noumena.estimators.spikes import Spikes, fit_spikes, needed_gain
+from noumena.estimators.sparse.basis import SCALES, anneal, neighbour_differences, rotations
+from noumena.estimators.sparse.refinding import Refound, halves, refound
+from noumena.estimators.sparse.spikes import Spikes, fit_spikes, needed_gain
+from noumena.estimators.training import Training
 from noumena.estimators.transformer import Transformer, as_given, whole
 
 FLAT = 1e-10

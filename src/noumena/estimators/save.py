@@ -25,25 +25,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from noumena import checks, nets, penalties
 from noumena.checks import InputError
+from noumena.estimators import images
 from noumena.estimators.autoencoder import Autoencoder, AutoencoderObjective
+from noumena.estimators.base import Codec, Estimator
 from noumena.estimators.bio import BioAE
 from noumena.estimators.builders import as_usual
 from noumena.estimators.conditional import iVAE
-from noumena.estimators.diffusion import EncDiff
-from noumena.estimators.directions import DisCo
-from noumena.estimators.estimator import Codec, Estimator
 from noumena.estimators.facets import MFCVAE
 from noumena.estimators.factor_vae import FactorVAE
 from noumena.estimators.flow import Flow
 from noumena.estimators.history import History
-from noumena.estimators.masked import MaskedDecoder
+from noumena.estimators.images.disco import DisCo
+from noumena.estimators.images.enc_diff import EncDiff
+from noumena.estimators.images.qlae import QLAE
+from noumena.estimators.loop import Training
 from noumena.estimators.mixture_vae import VaDE
-from noumena.estimators.own import Penalised
-from noumena.estimators.quantised import QLAE
-from noumena.estimators.refit import Refit
+from noumena.estimators.penalised import Penalised
+from noumena.estimators.refit.masked import MaskedDecoder
+from noumena.estimators.refit.refit import Refit
 from noumena.estimators.slots import SlotAutoencoder
 from noumena.estimators.tcvae import BetaTCVAE
-from noumena.estimators.training import Training
 from noumena.estimators.vae import VAE, BetaVAE
 
 _KEPT = (
@@ -72,7 +73,7 @@ ALIKE = 1e-3
 """How far, relative to the largest, numbers of the same network may be apart on another machine."""
 SHARE = 0.9
 """The share of numbers that must agree: one may be at a threshold, such as between two values of a quantised code."""
-_OFFERED: list[Any] = [getattr(room, name) for room in (nets, penalties) for name in room.__all__]
+_OFFERED: list[Any] = [getattr(room, name) for room in (nets, penalties, images) for name in room.__all__]
 _PARTS: dict[str, Any] = {part.__name__: part for part in _OFFERED if hasattr(part, "__dataclass_fields__")}
 
 

@@ -44,10 +44,10 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from noumena import checks, seeds
-from noumena.estimators.components import SparseComponents
-from noumena.estimators.rows import Rows, digest
-from noumena.estimators.spikes import fit_spikes
-from noumena.estimators.training import Objective, Trained, Training, train
+from noumena.estimators.loop import Objective, Trained, Training, train
+from noumena.estimators.sources import Rows, digest
+from noumena.estimators.sparse.components import SparseComponents
+from noumena.estimators.sparse.spikes import fit_spikes
 from noumena.estimators.transformer import Transformer, as_given, whole
 from noumena.estimators.written import written
 

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from noumena import seeds
-from noumena.estimators.spikes import fit_spikes
+from noumena.estimators.sparse.spikes import fit_spikes
 
 PREFERRED = 4.0
 """Standard errors by which the other half's rows must prefer a direction to random ones."""

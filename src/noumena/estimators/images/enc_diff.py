@@ -35,14 +35,14 @@ from torch import Tensor, nn
 from noumena import checks, seeds
 from noumena.derivatives import Map
 from noumena.estimators.autoencoder import AutoencoderObjective, spread_of
-from noumena.estimators.estimator import Builder, Codec, Estimator, need_scale, network
-from noumena.estimators.rows import Rows
-from noumena.estimators.training import Training, train
-from noumena.estimators.vector_autoencoder import VectorObjective
-from noumena.nets.attention import Concepts
+from noumena.estimators.base import Builder, Codec, Estimator, need_scale, network
+from noumena.estimators.images.attention import Concepts
+from noumena.estimators.images.unet import UNet
+from noumena.estimators.images.vector_autoencoder import VectorObjective
+from noumena.estimators.images.vector_quantised import QuantisedAutoencoder, VectorQuantised
+from noumena.estimators.loop import Training, train
+from noumena.estimators.sources import Rows
 from noumena.nets.residual import ResidualEncoder, fitting
-from noumena.nets.unet import UNet
-from noumena.nets.vector_quantised import QuantisedAutoencoder, VectorQuantised
 from noumena.penalties import Penalty
 from noumena.penalties.penalty import PenaltySum
 from noumena.structure import Structure

@@ -39,6 +39,7 @@ from jaxtyping import Bool, Float, Int
 
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity, Blocks
+from noumena.deprecated import renamed
 from noumena.metrics.factors import Factors, factors_of, in_range
 from noumena.metrics.record import Claim, Record, surrounded
 
@@ -84,6 +85,7 @@ class ImageSlotIdentifiability(Record):
         return (Claim("score", "Image SIS", (-1.0, 1.0), self.forgives, supports),)
 
 
+@renamed(seed="random_state")
 def image_sis(
     objects: Any,
     slots: Any,
@@ -94,7 +96,7 @@ def image_sis(
     most_images: int = MOST_IMAGES,
     shuffles: int = 1,
     bootstrap: int = 0,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> ImageSlotIdentifiability:
     """The slot identifiability score of slots (image, slot, dim) against true objects (image, object, latent).
 
@@ -108,6 +110,7 @@ def image_sis(
     >>> image_sis(z, z_hat).matching[:2].tolist()
     [[1, 0], [0, 1]]
     """
+    seed = seeds.seed_of(random_state)
     objects, slots = _cube(objects, "objects"), _finite(_cube(slots, "slots"), "slots")
     there = _present(present, objects.shape[:2])
     objects = _finite(objects if there.all() else np.where(there[:, :, None], objects, 0), "objects")

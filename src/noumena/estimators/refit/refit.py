@@ -20,10 +20,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from noumena.checks import DivergenceError
-from noumena.estimators.masked import Support, masked, row_errors
-from noumena.estimators.plan import Training
-from noumena.estimators.rows import Rows
-from noumena.estimators.training import Trained, train
+from noumena.estimators.loop import Trained, train
+from noumena.estimators.refit.masked import Support, masked, row_errors
+from noumena.estimators.sources import Rows
+from noumena.estimators.training import Training
 
 HELD_OUT = 4096
 """Held-out rows that models are compared on, at most."""

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from noumena import seeds
-from noumena.estimators.contrasts import Contrast
+from noumena.estimators.ica.contrasts import Contrast
 
 Rotations = Float[Tensor, "model component component"]
 BLOCK = {"cpu": 2**18, "cuda": 2**28}

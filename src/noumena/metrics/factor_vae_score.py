@@ -24,6 +24,7 @@ from jaxtyping import Float, Int
 
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
+from noumena.deprecated import renamed
 from noumena.metrics.factors import factors_of, pair
 from noumena.metrics.fixed import MIN_GROUP, FixedFactors, fixed_factors
 from noumena.metrics.record import Claim, Record, surrounded
@@ -61,6 +62,7 @@ class FactorVAEScore(Record):
         return (Claim("score", "FactorVAE score", (0.0, 1.0), self.forgives, SUPPORTS),)
 
 
+@renamed(seed="random_state")
 def factor_vae_score(
     z: Any,
     z_hat: Any,
@@ -74,7 +76,7 @@ def factor_vae_score(
     shuffles: int = 5,
     ceiling: bool = False,
     bootstrap: int = 0,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> FactorVAEScore:
     """FactorVAE score of learned latents ``z_hat`` (batch, latent) for the factors ``z`` (batch, factor).
 
@@ -88,6 +90,7 @@ def factor_vae_score(
     >>> found.score, found.named.tolist()
     (1.0, [2, 0, 1])
     """
+    seed = seeds.seed_of(random_state)
     factors = factors_of(z, discrete)
     truth, latents = pair(factors, z_hat)
     protocol = _Protocol.of(votes, batch_size, seed)

@@ -22,10 +22,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from noumena import checks, seeds, threads
-from noumena.estimators.contrasts import Contrast, contrast_called
-from noumena.estimators.moments import Moments, Table
-from noumena.estimators.plan import Training
-from noumena.estimators.rotation import Rotated, matched, rotate
+from noumena.estimators.ica.contrasts import Contrast, contrast_called
+from noumena.estimators.ica.moments import Moments, Table
+from noumena.estimators.ica.rotation import Rotated, matched, rotate
+from noumena.estimators.training import Training
 from noumena.estimators.transformer import Transformer, as_given, whole
 
 FLAT = 1e-10
@@ -119,7 +119,7 @@ class ICA(Transformer):
     def transform(self, X: Any) -> Any:
         """Components ``s``; a tensor in gives one out where it lies, a Dask array a lazy one."""
         check_is_fitted(self)
-        from noumena.estimators.streams import is_stream, project
+        from noumena.estimators.ica.streams import is_stream, project
 
         if is_stream(X):
             return project(X, self.mean_, self.components_)
@@ -151,7 +151,7 @@ class ICA(Transformer):
         return contrast_called(self.contrast)
 
     def _data(self, x: Any, seed: int) -> Moments:
-        from noumena.estimators.streams import is_stream, stream
+        from noumena.estimators.ica.streams import is_stream, stream
 
         if is_stream(x):
             return stream(x, seed=seed)

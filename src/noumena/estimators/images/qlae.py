@@ -29,9 +29,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from noumena import checks
-from noumena.estimators.estimator import Builder, Codec, Estimator, need_scale, network
+from noumena.estimators.base import Builder, Codec, Estimator, need_scale, network
 from noumena.estimators.likelihoods import check, check_range, emitting, misfit, output
-from noumena.estimators.training import Training
+from noumena.estimators.loop import Training
 from noumena.penalties import Penalty
 
 REACH = 0.5

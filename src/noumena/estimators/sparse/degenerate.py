@@ -26,11 +26,11 @@ from torch import Tensor, nn
 
 from noumena import checks, seeds
 from noumena.checks import DivergenceError, InputError
-from noumena.estimators.components import SparseComponents
-from noumena.estimators.gaussians import mixture_of_masks
-from noumena.estimators.lagrangian import ConstrainedComponents
-from noumena.estimators.sparse_flow import SparseFlow
-from noumena.estimators.stages import (
+from noumena.estimators.sparse.components import SparseComponents
+from noumena.estimators.sparse.flow import SparseFlow
+from noumena.estimators.sparse.gaussians import mixture_of_masks
+from noumena.estimators.sparse.lagrangian import ConstrainedComponents
+from noumena.estimators.sparse.stages import (
     ENOUGH,
     Choice,
     Criteria,

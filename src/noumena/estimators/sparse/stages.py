@@ -26,7 +26,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from torch import Tensor, nn
 
 from noumena.estimators.autoencoder import Autoencoder
-from noumena.estimators.training import Training
+from noumena.estimators.loop import Training
 from noumena.nets import MLP
 
 WIDTH = 0.1

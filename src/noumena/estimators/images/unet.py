@@ -21,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from noumena import checks
-from noumena.nets.attention import Looking
+from noumena.estimators.images.attention import Looking
 from noumena.nets.residual import hushed
 
 PER_GROUP = 16

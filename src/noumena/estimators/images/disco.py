@@ -38,13 +38,14 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from noumena import checks, seeds
-from noumena.estimators.estimator import Builder, Codec, Estimator, network
-from noumena.estimators.generator import StyleGAN, sampled
-from noumena.estimators.rows import Rows
-from noumena.estimators.training import Training, train
-from noumena.estimators.variations import SAME, chosen, contrast, entropy, shifts, variation
+from noumena.deprecated import renamed
+from noumena.estimators.base import Builder, Codec, Estimator, network
+from noumena.estimators.images.style_gan import StyleGAN, sampled
+from noumena.estimators.images.style_networks import StyleDiscriminator, StyleGenerator, StyleNetwork
+from noumena.estimators.images.variations import SAME, chosen, contrast, entropy, shifts, variation
+from noumena.estimators.loop import Training, train
+from noumena.estimators.sources import Rows
 from noumena.nets.conv import ConvEncoder
-from noumena.nets.generator import StyleDiscriminator, StyleGenerator, StyleNetwork
 from noumena.nets.orthogonal import OrthogonalLinear
 from noumena.nets.residual import fitting
 from noumena.penalties import LatentSparsity, Penalty
@@ -334,8 +335,10 @@ class DisCo(Estimator):
         with torch.no_grad():
             return directions.coordinates(directions.generator.mapping(z.to(directions.centre)))
 
-    def sample(self, n: int, *, seed: int = 0) -> Any:
+    @renamed(seed="random_state")
+    def sample(self, n: int, *, random_state: Any = 0) -> Any:
         """Images that the best model's generator makes of fresh noise, (batch, observed), in the units of the data."""
+        seed = seeds.seed_of(random_state)
         check_is_fitted(self)
         model: Any = self.models_[self.best_]
         made = sampled(model.decoder.generator, self.noise, n, seed)

@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from noumena.estimators.training import Objective
-from noumena.nets.vector_quantised import QuantisedAutoencoder, straight_through
+from noumena.estimators.images.vector_quantised import QuantisedAutoencoder, straight_through
+from noumena.estimators.loop import Objective
 
 COMMITMENT = 0.25
 """How much the maps are drawn to their codes, against the codes to the maps."""

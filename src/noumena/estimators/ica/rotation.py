@@ -20,8 +20,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from noumena.estimators.contrasts import Contrast
-from noumena.estimators.moments import Moments, Rotations
+from noumena.estimators.ica.contrasts import Contrast
+from noumena.estimators.ica.moments import Moments, Rotations
 
 ROWS_PER_COMPONENT, MANY, GROWTH = 64, 128, 8
 """Rows of the first stage per component; with more than so many components each has as many rows as there are of them;

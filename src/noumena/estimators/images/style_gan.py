@@ -25,7 +25,7 @@ from torch.nn.functional import softplus
 
 from noumena import checks, seeds
 from noumena.estimators.descent import Pace, frozen
-from noumena.estimators.training import Objective
+from noumena.estimators.loop import Objective
 
 BETAS = (0.0, 0.99)
 """Adam's memories, of both players."""

@@ -25,9 +25,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from noumena import checks, seeds, threads
-from noumena.estimators.contrasts import Contrast
-from noumena.estimators.moments import EVEN, Rotations
-from noumena.estimators.rotation import stages
+from noumena.estimators.ica.contrasts import Contrast
+from noumena.estimators.ica.moments import EVEN, Rotations
+from noumena.estimators.ica.rotation import stages
 
 BLOCK_BYTES = 32 * 2**20  # a file is read in row blocks of about this size
 TABLE_BYTES = 256 * 2**20  # of white rows that answer small requests

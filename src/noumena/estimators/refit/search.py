@@ -33,12 +33,12 @@ from torch import Tensor
 from noumena import seeds
 from noumena.derivatives import jacobian
 from noumena.estimators.exchange import remix
-from noumena.estimators.masked import Support, masked, plain, row_errors
-from noumena.estimators.plan import Training
-from noumena.estimators.refit import FAR, HELD_OUT, RESTARTS, Difference, Refit, compared, held_out, restarted
-from noumena.estimators.rows import Rows
-from noumena.estimators.sparse_directions import MANY_STARTS, POINTS, Directions, sparse_directions, tangents
-from noumena.estimators.training import Trained, train
+from noumena.estimators.loop import Trained, train
+from noumena.estimators.refit.directions import MANY_STARTS, POINTS, Directions, sparse_directions, tangents
+from noumena.estimators.refit.masked import Support, masked, plain, row_errors
+from noumena.estimators.refit.refit import FAR, HELD_OUT, RESTARTS, Difference, Refit, compared, held_out, restarted
+from noumena.estimators.sources import Rows
+from noumena.estimators.training import Training
 from noumena.strength import relative_strength
 
 MOST_OBSERVED, MOST_LATENTS = 128, 16

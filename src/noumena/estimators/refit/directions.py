@@ -8,7 +8,7 @@ that vanish on a common set of rows. Each is found by iteratively reweighted lea
 all points share, from many starts (``d − 1`` rows that are to vanish define ``c``). The lightest independent directions
 are a first structure; the Occam theorem says that for a positive gap they are the true one, were tangent spaces known
 without error. What is found is a proposal: the held-out loss of an exactly sparse refit decides
-(``noumena.estimators.structure_search``).
+(``noumena.estimators.refit.search``).
 """
 
 from __future__ import annotations

@@ -31,10 +31,10 @@ from torch.func import functional_call
 from noumena import checks, seeds
 from noumena.derivatives.modes import settled
 from noumena.estimators.autoencoder import spread_of
+from noumena.estimators.base import Codec, Estimator
 from noumena.estimators.builders import said
-from noumena.estimators.estimator import Codec, Estimator
-from noumena.estimators.rows import Rows
-from noumena.estimators.training import Objective, Training
+from noumena.estimators.loop import Objective, Training
+from noumena.estimators.sources import Rows
 from noumena.penalties import Penalty
 
 Loss = Callable[[Any, Tensor], Tensor]
