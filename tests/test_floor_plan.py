@@ -1,98 +1,110 @@
-"""Data flows down, imports point up: each room may import only the rooms listed for it."""
+"""Imports point up the floor plan: a room imports only rooms that stand before it, at the top of a file, inside a
+function, or by a string.
+
+Aside are imports for type checkers alone, and the old names that ``deprecated.moved`` keeps for one release.
+"""
 
 import ast
-import shutil
-import subprocess
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-SOURCE = ROOT / "src" / "noumena"
-FOLDERS = ("src", "tests", "benchmarks", "examples")
-FOUNDATIONS = {
-    "checks",
-    "deprecated",
-    "seeds",
-    "mixtures",
-    "threads",
-    "derivatives",
-    "evidence",
-    "strength",
-    "structure",
-    "ambiguity",
-}
+SOURCE = Path(__file__).parents[1] / "src" / "noumena"
+FOUNDATIONS = {"checks", "deprecated", "seeds", "threads", "adopt", "derivatives", "structure", "ambiguity", "mixtures"}
 MAY_IMPORT = {
     "checks": set(),
     "deprecated": set(),
     "threads": set(),
     "seeds": {"checks"},
-    "mixtures": {"checks", "seeds"},
-    "derivatives": {"checks"},
     "ambiguity": {"checks"},
-    "evidence": set(),
-    "strength": {"checks", "derivatives"},
-    "structure": {"checks", "evidence", "strength"},
-    "worlds": FOUNDATIONS | {"guarantees"},
-    "data": FOUNDATIONS | {"worlds"},
-    "nets": FOUNDATIONS,
+    "mixtures": {"checks", "deprecated", "seeds"},
+    "derivatives": {"checks"},
+    "adopt": {"checks", "derivatives"},
+    "structure": {"checks", "adopt", "derivatives"},
     "penalties": FOUNDATIONS,
-    "metrics": FOUNDATIONS,
+    "nets": FOUNDATIONS,
+    "worlds": FOUNDATIONS,
+    "data": FOUNDATIONS | {"worlds"},
     "estimators": FOUNDATIONS | {"nets", "penalties"},
-    "extraction": FOUNDATIONS,
-    "integrations": FOUNDATIONS | {"penalties"},
     "guarantees": FOUNDATIONS | {"estimators"},
+    "metrics": FOUNDATIONS,
     "audits": FOUNDATIONS | {"worlds", "estimators", "guarantees", "metrics"},
+    "extraction": FOUNDATIONS,
     "deconfounding": FOUNDATIONS | {"estimators", "metrics"},
-    "studies": FOUNDATIONS
-    | {
-        "worlds",
-        "data",
-        "nets",
-        "penalties",
-        "estimators",
-        "guarantees",
-        "metrics",
-        "extraction",
-        "audits",
-        "deconfounding",
-    }
-    | {"report"},
     "demo": FOUNDATIONS | {"worlds", "penalties", "estimators", "guarantees", "metrics"},
-    "report": FOUNDATIONS | {"worlds", "estimators", "guarantees", "metrics", "audits", "deconfounding", "demo"},
+    "charts": FOUNDATIONS,
 }
-EVERYTHING = {"__init__", "cli"}
+MAY_IMPORT["studies"] = set(MAY_IMPORT) - {"demo"}
+MAY_IMPORT["report"] = set(MAY_IMPORT) - {"data", "nets", "extraction"}
+MAY_IMPORT["integrations"] = FOUNDATIONS | {"penalties"}
+MAY_IMPORT["cli"] = set(MAY_IMPORT)
+WHOLE = "the whole house"
+"""Every row names rooms of rows above it."""
+TO_BE_MENDED = {
+    ("worlds", "guarantees"),
+    ("metrics", "audits"),
+    ("metrics", "guarantees"),
+    ("studies", "report"),
+}
+"""Edges that point the wrong way still; none may be added."""
+ANY = "any room"
+BEGINNINGS = ("f'noumena.{", "'noumena.' +", "'noumena.' %")
+"""Of names of modules that are put together."""
 
 
 def room_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All that runs: without docstrings, imports for type checkers and tables of old names."""
+    for child in ast.iter_child_nodes(node):
+        docstring = isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
+        typing = isinstance(child, ast.If) and ast.unparse(child.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        old_names = isinstance(child, ast.Assign) and ast.unparse(child.value).startswith("moved(")
+        if isinstance(child, ast.If) and typing:
+            for branch in child.orelse:
+                yield from statements(ast.Module([branch], []))
+        elif not docstring and not old_names:
+            yield child
+            yield from statements(child)
+
+
 def rooms_imported(code: str) -> set[str]:
-    found = set()
-    for node in ast.walk(ast.parse(code)):
+    rooms, texts, begun = set(), [], False
+    for node in statements(ast.parse(code)):
         if isinstance(node, ast.ImportFrom) and node.module == "noumena":
-            found |= {alias.name for alias in node.names}
+            rooms |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("noumena."):
-            found.add(node.module.split(".")[1])
+            rooms.add(node.module.split(".")[1])
         elif isinstance(node, ast.ImportFrom) and node.level > 0:
-            found.add("a relative import")
+            rooms.add("a relative import")
         elif isinstance(node, ast.Import):
-            found |= {a.name.split(".")[1] for a in node.names if a.name.startswith("noumena.")}
-            found |= {"the whole house" for a in node.names if a.name == "noumena"}
-    return found
+            rooms |= {a.name.split(".")[1] for a in node.names if a.name.startswith("noumena.")}
+            rooms |= {WHOLE for a in node.names if a.name == "noumena"}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            texts.append(node.value)
+        begun |= isinstance(node, ast.JoinedStr | ast.BinOp) and ast.unparse(node).startswith(BEGINNINGS)
+    rooms |= {room for text in texts for room in re.findall(r"(?:^|\b(?:from|import) )noumena\.(\w+)", text)}
+    if begun:
+        named = {text.split(".")[0] for text in texts} & set(MAY_IMPORT)
+        rooms |= named or {ANY}
+    return rooms
 
 
 def violations(room: str, code: str) -> set[str]:
-    return rooms_imported(code) - MAY_IMPORT[room] - {room}
+    return rooms_imported(code) - MAY_IMPORT[room] - {room} - ({WHOLE} if room == "cli" else set())
 
 
-FILES = sorted(p for p in SOURCE.rglob("*.py") if room_of(p) not in EVERYTHING)
+FILES = sorted(p for p in SOURCE.rglob("*.py") if room_of(p) != "__init__")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
 def test_a_file_imports_only_rooms_above_it(path):
-    assert violations(room_of(path), path.read_text()) == set()
+    room = room_of(path)
+    assert {found for found in violations(room, path.read_text()) if (room, found) not in TO_BE_MENDED} == set()
 
 
 @pytest.mark.parametrize(
@@ -101,29 +113,35 @@ def test_a_file_imports_only_rooms_above_it(path):
         ("penalties", "from noumena.estimators import VAE", {"estimators"}),
         ("worlds", "import noumena.metrics", {"metrics"}),
         ("structure", "from noumena import guarantees, checks", {"guarantees"}),
-        ("nets", "def f():\n    import noumena", {"the whole house"}),
+        ("nets", "def f():\n    import noumena", {WHOLE}),
         ("metrics", "from .correlation import mcc", {"a relative import"}),
+        ("metrics", "def f():\n    from noumena.audits.pairs import alignment_errors", {"audits"}),
+        ("worlds", 'certify = import_module("noumena.guarantees").certify', {"guarantees"}),
+        ("data", 'load = partial(bring, "noumena.estimators.save")', {"estimators"}),
+        ("metrics", 'H = {"a": "audits.pairs"}\ndef f(n):\n    return import_module(f"noumena.{H[n]}")', {"audits"}),
+        ("nets", 'ROOMS = ("metrics", "checks")\nimport_module("noumena." + ROOMS[0])', {"metrics"}),
+        ("nets", 'def f(name):\n    return import_module(f"noumena.{name}")', {ANY}),
+        ("data", 'run([python, "-c", "import sys; from noumena.metrics import mcc"])', {"metrics"}),
+        ("nets", "if not TYPE_CHECKING:\n    import noumena.report", {"report"}),
+        ("nets", "if TYPE_CHECKING:\n    pass\nelse:\n    import noumena.report", {"report"}),
+        ("nets", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from noumena.report import page", set()),
+        ("worlds", '__getattr__ = moved("noumena.worlds", {"Table": "noumena.data.Table"})', set()),
+        ("nets", 'def f():\n    """As in ``noumena.metrics``; from noumena.metrics import mcc."""', set()),
     ],
 )
 def test_a_planted_violation_is_found(room, code, caught):
     assert violations(room, code) == caught
 
 
+def test_the_table_is_a_floor_plan():
+    rooms = list(MAY_IMPORT)
+    assert all(allowed <= set(rooms[: rooms.index(room)]) for room, allowed in MAY_IMPORT.items())
+
+
 def test_every_room_has_its_row_in_the_table():
-    assert {room_of(p) for p in FILES} == set(MAY_IMPORT)
+    assert {room_of(p) for p in FILES} <= set(MAY_IMPORT)
 
 
-def python_files() -> list[Path]:
-    """Those that git knows; where there is no repository, all that are there."""
-    if shutil.which("git"):
-        asked = ["git", "ls-files", "-z", "--", *(f"{folder}/*.py" for folder in FOLDERS)]
-        told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True)
-        if told.returncode == 0 and told.stdout:
-            return [path for name in told.stdout.rstrip("\0").split("\0") if (path := ROOT / name).exists()]
-    return [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
-
-
-def test_no_file_is_longer_than_six_hundred_lines():
-    files = python_files()
-    assert {"src", "tests"} <= {path.relative_to(ROOT).parts[0] for path in files} <= set(FOLDERS)
-    assert {str(p.relative_to(ROOT)): n for p in files if (n := p.read_text().count("\n")) > 600} == {}
+def test_no_edge_that_was_mended_stays_allowed():
+    found = {(room_of(p), room) for p in FILES for room in violations(room_of(p), p.read_text())}
+    assert found >= TO_BE_MENDED

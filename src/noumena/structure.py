@@ -23,10 +23,16 @@ from scipy import sparse
 
 from noumena import checks
 from noumena.checks import InputError
-from noumena.evidence import Evidence, Matching, widest_gap
 
 _ENTRIES = {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
 _CORNER = ("", "observed", "observation", "observations", "name", "names", "index", "unnamed: 0")
+
+BELOW_PER_BORDERLINE = 6
+"""Of so many entries below the threshold one may be near it, on either side."""
+EXACT = 1e-9
+"""Strengths below this are zeros."""
+LARGEST_DISTANCE = 700.0
+"""Distances on a log scale end here, so that their exponentials are finite."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,79 @@ class LatentSet:
 
     def __repr__(self) -> str:
         return f"LatentSet({', '.join(self.names)})"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Why an estimated structure looks as it does: the strength of every entry and the line drawn."""
+
+    strength: np.ndarray
+    threshold: float
+
+    @property
+    def margin(self) -> float:
+        """How far the nearest entry is from the threshold, as a factor ≥ 1; near 1 means fragile."""
+        return float(np.exp(self._distance.min()))
+
+    @property
+    def below(self) -> int:
+        """How many entries count as no dependency."""
+        return int((self.strength <= self.threshold).sum())
+
+    @property
+    def parts(self) -> bool:
+        """Whether the threshold parts strong entries from faint ones: fewer are near it than are exactly zero, or than
+        one in ``BELOW_PER_BORDERLINE`` of those below it.
+
+        Strengths of a dense decoder are spread evenly from zero on: some five in six of those below a line would be as
+        near to it, and the line is an accident.
+
+        >>> Evidence(np.array([[1.0, 0.9, 0.8, 0.01, 0.001]]), 0.1).parts
+        True
+        >>> Evidence(np.arange(1, 100)[None] / 100, 0.1).parts
+        False
+        """
+        near = len(self.borderline())
+        return BELOW_PER_BORDERLINE * near < self.below or near <= int((self.strength < EXACT).sum())
+
+    def borderline(self, factor: float = 1.5) -> list[tuple[int, int]]:
+        """Entries within ``factor`` of the threshold, either side: those that could flip."""
+        return [(int(i), int(j)) for i, j in np.argwhere(self._distance < np.log(factor))]
+
+    @property
+    def _distance(self) -> np.ndarray:
+        """Distance of every entry from the threshold, on a log scale; an exact zero is far from any threshold."""
+        tiny = np.finfo(float).tiny
+        distance = np.abs(np.log(np.maximum(self.strength, tiny)) - np.log(max(self.threshold, tiny)))
+        return np.where(self.strength == 0, LARGEST_DISTANCE, np.minimum(distance, LARGEST_DISTANCE))
+
+
+@dataclass(frozen=True)
+class Matching:
+    """One structure's columns matched to another's, and what then differs."""
+
+    permutation: np.ndarray
+    """For each latent here, the matched latent there; −1 when there is none."""
+    missing: int
+    extra: int
+    f1: float
+
+    @property
+    def hamming(self) -> int:
+        """Entries that differ after matching."""
+        return self.missing + self.extra
+
+
+def widest_gap(strength: np.ndarray, *, lowest: float = 0.03, highest: float = 0.2) -> float:
+    """The line through the widest gap, on a log scale, of the sorted strengths between two bounds.
+
+    >>> round(widest_gap(np.array([0.9, 0.8, 0.5, 0.02, 0.001])), 2)
+    0.08
+    """
+    inside = np.sort(strength[(strength > lowest) & (strength < highest)])
+    edges = np.concatenate([[lowest], inside, [highest]])
+    widest = int(np.argmax(np.diff(np.log(edges))))
+    return float(np.sqrt(edges[widest] * edges[widest + 1]))
 
 
 class Structure:
@@ -143,9 +222,7 @@ class Structure:
         sorted strengths is used. A latent that touches nothing keeps its strongest entry, so that
         the structure stays a structure; the evidence shows how weak it is.
         """
-        from noumena.strength import strength_of  # torch is imported when a decoder is there
-
-        strength = strength_of(decoder, z)
+        strength = _strength(decoder, z)
         line = widest_gap(strength) if threshold is None else checks.number(threshold, "threshold", minimum=0)
         support = strength > line
         silent = np.flatnonzero(~support.any(axis=0))
@@ -330,6 +407,19 @@ class Structure:
 
     def _row(self, observed: str | int) -> int:
         return _lookup(observed, self.observed, "An observation")
+
+
+def _strength(decoder: Callable, z: Any) -> np.ndarray:
+    """``relative_strength`` of a user's decoder, which is not changed and must treat rows one by one."""
+    from noumena.derivatives.guests import received, require_rows  # torch is imported when a decoder is there
+    from noumena.derivatives.jacobians import by_row
+    from noumena.derivatives.strength import points_of, relative_strength
+
+    points = points_of(z)
+    by_row(decoder, points)
+    decoder, points = received(decoder, points)
+    require_rows(decoder, points)
+    return relative_strength(decoder, points)
 
 
 def _framed(support: Any) -> tuple[Any, list[str] | None, list[str] | None]:

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from noumena.checks import InputError
-from noumena.evidence import Evidence, widest_gap
-from noumena.strength import relative_strength
-from noumena.structure import Structure
+from noumena.derivatives.strength import relative_strength
+from noumena.structure import Evidence, Structure, widest_gap
 
 modest = settings(max_examples=60, deadline=None)
 

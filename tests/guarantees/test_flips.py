@@ -9,12 +9,11 @@ import pytest
 import torch
 
 import noumena as nm
-from noumena.evidence import Evidence
 from noumena.guarantees import flips as module
 from noumena.guarantees.flips import Flip, flips
 from noumena.guarantees.occam import generic_gap
 from noumena.guarantees.surplus import surplus
-from noumena.structure import Structure
+from noumena.structure import Evidence, Structure
 
 LINE = 0.1
 

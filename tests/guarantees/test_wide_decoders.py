@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import noumena as nm
-from noumena import strength
-from noumena.derivatives import jacobian
+from noumena.derivatives import jacobian, strength
 from noumena.guarantees import competitors, diversity, models
 from noumena.guarantees.competitors import substitutable
 from noumena.guarantees.witness import dependence

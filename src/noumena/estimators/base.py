@@ -24,6 +24,7 @@ from torch import Tensor
 
 from noumena import checks, seeds
 from noumena.checks import DivergenceError, InputError
+from noumena.derivatives.strength import within
 from noumena.estimators.builders import Builder as Builder
 from noumena.estimators.builders import as_usual, description, fits_batched, freeze
 from noumena.estimators.builders import network as network
@@ -54,11 +55,9 @@ from noumena.estimators.sources import (
 )
 from noumena.estimators.transformer import Transformer, whole
 from noumena.estimators.written import written
-from noumena.evidence import EXACT
 from noumena.penalties import Penalty
 from noumena.penalties.sparsity import counts_dependencies
-from noumena.strength import within
-from noumena.structure import Structure
+from noumena.structure import EXACT, Structure
 
 POINTS = 512
 """Latent points kept after a fit, where the structure and certificates are read off."""

@@ -34,7 +34,7 @@ from noumena import checks, seeds
 from noumena.ambiguity import Blocks
 from noumena.derivatives import Map
 from noumena.derivatives.fallbacks import stepwise
-from noumena.evidence import Evidence
+from noumena.structure import Evidence
 
 RANK_TOLERANCE = 1e-8
 """A Jacobian with unit columns and rows whose pivots fall below this share of the first has no full rank."""

@@ -16,6 +16,7 @@ from noumena import checks
 from noumena.derivatives import Map, columns, jacobian
 from noumena.derivatives.guests import received, require_rows, unwrapped
 from noumena.derivatives.jacobians import by_row
+from noumena.derivatives.strength import jacobians, spread, within
 from noumena.estimators import Estimator
 from noumena.guarantees import fits, premises
 from noumena.guarantees.changes import substitution
@@ -32,7 +33,6 @@ from noumena.guarantees.subjects import EXPLAINED, generic_gap_of, no_denser
 from noumena.guarantees.surplus import pure_surplus
 from noumena.guarantees.theorem import Hypothesis
 from noumena.guarantees.witness import EXACT, Model
-from noumena.strength import jacobians, spread, within
 from noumena.structure import Structure
 
 SMALLEST, LARGEST = 1e-100, 1e100

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from noumena import seeds
 from noumena.derivatives import Map
-from noumena.strength import jacobians, within
+from noumena.derivatives.strength import jacobians, within
 
 STEPS = ((1e-9, 1e-9), (1e-4, 1e-5), (0.0, 3e-2))
 """A decoder whose slopes over a step of so many spreads are its slopes in the large resolves the second number."""

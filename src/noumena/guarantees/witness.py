@@ -22,10 +22,10 @@ from torch import Tensor, nn
 from noumena import checks
 from noumena.derivatives import Map, jacobian
 from noumena.derivatives.guests import Guest
+from noumena.derivatives.strength import relative_strength, shares, within
 from noumena.guarantees import changes
 from noumena.guarantees.changes import Change
 from noumena.guarantees.competitors import Competitor, conditions
-from noumena.strength import relative_strength, shares, within
 from noumena.structure import Structure
 
 SHEARS = (0.5, 0.25, 0.1, 0.03)

@@ -30,7 +30,7 @@ from noumena import checks, seeds
 from noumena.checks import InputError
 from noumena.deprecated import renamed
 from noumena.derivatives import jacobian
-from noumena.strength import shares
+from noumena.derivatives.strength import shares
 from noumena.structure import Structure
 from noumena.worlds.laws import Law, given
 from noumena.worlds.structured import secants

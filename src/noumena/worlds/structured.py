@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from noumena import checks, seeds
 from noumena.checks import InputError
 from noumena.deprecated import renamed
-from noumena.strength import shares
+from noumena.derivatives.strength import shares
 from noumena.structure import Structure
 from noumena.worlds.laws import Law, given
 from noumena.worlds.world import World

@@ -32,6 +32,7 @@ from torch import Tensor
 
 from noumena import seeds
 from noumena.derivatives import jacobian
+from noumena.derivatives.strength import relative_strength
 from noumena.estimators.exchange import remix
 from noumena.estimators.loop import Trained, train
 from noumena.estimators.refit.directions import MANY_STARTS, POINTS, Directions, sparse_directions, tangents
@@ -39,7 +40,6 @@ from noumena.estimators.refit.masked import Support, masked, plain, row_errors
 from noumena.estimators.refit.refit import FAR, HELD_OUT, RESTARTS, Difference, Refit, compared, held_out, restarted
 from noumena.estimators.sources import Rows
 from noumena.estimators.training import Training
-from noumena.strength import relative_strength
 
 MOST_OBSERVED, MOST_LATENTS = 128, 16
 """Sizes up to which structures are searched: a refit decodes every row once for each kind of observation."""

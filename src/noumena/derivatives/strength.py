@@ -12,9 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from noumena import checks
-from noumena.derivatives import jacobian
-from noumena.derivatives.guests import received, require_rows
-from noumena.derivatives.jacobians import by_row
+from noumena.derivatives.jacobians import jacobian
 
 ENTRIES = 2**24
 """Entries of Jacobians, points × observed × latents, that a wide decoder's structure is read off from."""
@@ -34,21 +32,12 @@ def within(points: int, n_observed: int, n_latents: int, *, entries: int | None 
     return min(points, max(2, (ENTRIES if entries is None else entries) // (n_observed * n_latents)))
 
 
-def strength_of(decoder: Callable, z: Any) -> np.ndarray:
-    """``relative_strength`` of a decoder that somebody brought, which is not changed and must treat rows one by one."""
-    points = _points(z)
-    by_row(decoder, points)
-    decoder, points = received(decoder, points)
-    require_rows(decoder, points)
-    return relative_strength(decoder, points)
-
-
 def relative_strength(decoder: Callable, z: Any) -> np.ndarray:
     """``mean_b |∂x_i/∂z_j| · sd(z_j) / sd(x_i)`` of a decoder at points, as an ``(observed, latent)`` array.
 
     Jacobians of more than half of ``ENTRIES`` are never held together: they are taken a few points at a time.
     """
-    points = _points(z).detach()
+    points = points_of(z).detach()
     with torch.no_grad():
         x = decoder(points.clone())
     if x.ndim == 2 and x.numel() * points.shape[1] > ENTRIES // 2:
@@ -59,7 +48,8 @@ def relative_strength(decoder: Callable, z: Any) -> np.ndarray:
     return shares(size, points, x).double().cpu().numpy()
 
 
-def _points(z: Any) -> Tensor:
+def points_of(z: Any) -> Tensor:
+    """Points at which a structure is read off, as a tensor."""
     points = z if isinstance(z, Tensor) else torch.as_tensor(checks.table(z, "z", min_rows=2))
     checks.require(len(points) >= 2, "A structure is read off at two points or more.", f"{len(points)}")
     return points
@@ -67,8 +57,8 @@ def _points(z: Any) -> Tensor:
 
 def jacobians(decoder: Callable, z: Tensor, n_observed: int) -> Iterator[Tensor]:
     """The Jacobians (batch, observed, latent) at points, of a wide decoder a few points at a time."""
-    for some in z.split(max(1, AT_ONCE // (n_observed * z.shape[1]))):
-        yield jacobian(decoder, some).detach()
+    for points in z.split(max(1, AT_ONCE // (n_observed * z.shape[1]))):
+        yield jacobian(decoder, points).detach()
 
 
 def spread(v: Float[Tensor, "batch column"]) -> Float[Tensor, " column"]:
