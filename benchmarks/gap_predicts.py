@@ -24,7 +24,7 @@ from scipy.stats import spearmanr
 from sklearn.decomposition import PCA
 
 from noumena.checks import InputError
-from noumena.demo import BIAS, JUDGED_ROWS, N_MODELS, N_ROWS
+from noumena.demo import BIAS, JUDGED_ROWS, N_ROWS
 from noumena.estimators import VAE, Training
 from noumena.guarantees import certify
 from noumena.metrics import mcc, structure_distance
@@ -59,7 +59,7 @@ def world(k: int) -> tuple[World, float]:
                 continue
 
 
-def row(k: int, steps: int) -> dict[str, Any]:
+def row(k: int, steps: int, n_models: int) -> dict[str, Any]:
     """Build, train with and without the bias, certify, and only then compare with the truth."""
     torch.set_num_threads(1)
     start = time.perf_counter()
@@ -67,7 +67,7 @@ def row(k: int, steps: int) -> dict[str, Any]:
     built = time.perf_counter()
     sample = truth.sample(N_ROWS)
     z, x = sample.z[:JUDGED_ROWS], sample.x[:JUDGED_ROWS]
-    settings = {"n_models": N_MODELS, "training": Training(steps=steps), "random_state": 0}
+    settings = {"n_models": n_models, "training": Training(steps=steps), "random_state": 0}
     biased = VAE(truth.n_latents, penalty=BIAS, **settings).fit(sample.x)
     plain = VAE(truth.n_latents, **settings).fit(sample.x)
     first, second = np.argsort(biased.objectives_)[:2]
@@ -105,7 +105,8 @@ def main() -> None:
     """Run what is missing, print the table and the rank correlations."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--steps", type=int, default=800)
+    parser.add_argument("--models", type=int, default=3)
     parser.add_argument("--worlds", type=int, default=N_WORLDS)
     parser.add_argument("--out", type=Path, default=Path("results/gap_predicts/rows.csv"))
     options = parser.parse_args()
@@ -113,7 +114,7 @@ def main() -> None:
     done = read(options.out)
     missing = [k for k in range(options.worlds) if str(k) not in {r["world"] for r in done}]
     running: Any = Parallel(n_jobs=options.jobs, return_as="generator_unordered")(
-        delayed(row)(k, options.steps) for k in missing
+        delayed(row)(k, options.steps, options.models) for k in missing
     )
     for found in running:
         with options.out.open("a", newline="") as file:

@@ -3,14 +3,9 @@
 Each returns a frozen record: the score, or several by name, its parts, the matching, the ambiguity it forgives, its
 range, its level of chance, its ceiling, its uncertainty on request, and the sentence it supports. ``score`` gives all
 in one table.
-
-Three measures of representations and decoders live further down the house and are offered here by name:
-``alignment_errors`` and ``ica_efficiency`` (audits of runs) and ``bi_lipschitz`` (guarantees of decoders).
 """
 
-from importlib import import_module
-from typing import Any
-
+from noumena.deprecated import moved
 from noumena.metrics.blocks import BlockRegression, block_r2
 from noumena.metrics.canonical import CanonicalCorrelation, weak_mcc
 from noumena.metrics.causal import GraphDistance, causal_graph, cpdag, graph_distance
@@ -33,24 +28,6 @@ from noumena.metrics.regression import Regression, r2
 from noumena.metrics.scorecard import Scorecard, score
 from noumena.metrics.slots import SlotIdentifiability, sis
 from noumena.metrics.stability import Agreement, agreement
-
-_ELSEWHERE = {
-    "alignment_errors": ("audits.pairs", "alignment_errors"),
-    "ica_efficiency": ("guarantees.agreement", "efficiency"),
-    "bi_lipschitz": ("guarantees.lipschitz", "bi_lipschitz"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _ELSEWHERE:
-        room, there = _ELSEWHERE[name]
-        return getattr(import_module(f"noumena.{room}"), there)
-    raise AttributeError(f"module 'noumena.metrics' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, *_ELSEWHERE])
-
 
 __all__ = [
     "DCI",
@@ -106,3 +83,12 @@ __all__ = [
     "structure_distance",
     "weak_mcc",
 ]
+
+__getattr__ = moved(
+    "noumena.metrics",
+    {
+        "alignment_errors": "noumena.audits.alignment_errors",
+        "ica_efficiency": "noumena.guarantees.agreement.efficiency",
+        "bi_lipschitz": "noumena.guarantees.lipschitz.bi_lipschitz",
+    },
+)
