@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noumena.ambiguity import Ambiguity
-from noumena.checks import InputError
 from noumena.metrics.mixings import amari_distance
 
 
@@ -74,16 +73,3 @@ def test_the_record_says_that_less_is_better_and_what_a_random_rotation_gets():
         != amari_distance(np.eye(5), np.eye(5), random_state=2).chance
     )
     assert amari_distance(torch.eye(3), torch.eye(3)).score == 0
-
-
-@pytest.mark.parametrize(
-    ("W", "A", "sentence"),
-    [
-        (np.ones((2, 3)), np.ones((2, 3)), r"must be \(sources, observed\)"),
-        (np.ones((1, 1)), np.ones((1, 1)), "two sources or more"),
-        (np.array([[1.0, 0], [1, 0]]), np.eye(2), "must have an entry"),
-    ],
-)
-def test_what_has_no_distance_is_refused(W, A, sentence):
-    with pytest.raises(InputError, match=sentence):
-        amari_distance(W, A)

@@ -141,21 +141,6 @@ def test_a_latent_without_partner_has_no_edges_and_further_learned_ones_go_unuse
     assert graph_distance(COLLIDER, COLLIDER, permutation=[0, 1, -1, 3]).score == 3
 
 
-@pytest.mark.parametrize(
-    ("truth", "learned", "permutation", "sentence"),
-    [
-        (np.eye(2), np.zeros((2, 2)), None, "truth must be a square array without loops"),
-        (np.zeros((2, 2)), np.zeros((2, 3)), None, "learned must be a square array"),
-        (np.zeros((2, 2)), np.zeros((3, 3)), None, "truth and learned must have as many nodes. Got 2 and 3"),
-        (np.zeros((2, 2)), np.zeros((2, 2)), [0, 0], "permutation must name different nodes"),
-        (np.zeros((2, 2)), np.zeros((2, 2)), [0, 2], "permutation must name different nodes"),
-    ],
-)
-def test_graphs_that_cannot_be_compared_are_refused(truth, learned, permutation, sentence):
-    with pytest.raises(InputError, match=sentence):
-        graph_distance(truth, learned, permutation=permutation)
-
-
 # ---- graphs ------------------------------------------------------------------------------------------------
 
 
@@ -178,11 +163,6 @@ def test_the_cpdag_keeps_the_directions_that_all_equivalent_graphs_share():
     assert len(big) > 20
     for members in big[::4]:
         assert np.array_equal(cpdag(members[-1]), np.any(members, axis=0))
-
-
-def test_a_cycle_is_refused():
-    with pytest.raises(InputError, match="adjacency must have no cycle"):
-        cpdag([[0, 1, 0], [0, 0, 1], [1, 0, 0]])
 
 
 def test_pc_finds_the_cpdag_of_a_linear_model_in_silence(capfd):
@@ -268,15 +248,3 @@ def test_latents_never_active_together_count_as_uncorrelated():
     z = draw(COLLIDER, 400)
     active = np.eye(4, dtype=bool)[np.arange(400) % 4]
     assert not causal_graph(z, active=active).any()
-
-
-def test_wrong_levels_masks_and_tables_are_refused():
-    z = draw(COLLIDER, 50)
-    with pytest.raises(InputError, match="alpha must be a finite number"):
-        causal_graph(z, alpha=2)
-    with pytest.raises(InputError, match="active must be boolean, of the shape"):
-        causal_graph(z, active=np.ones((50, 3), dtype=bool))
-    with pytest.raises(InputError, match="active must be boolean"):
-        causal_graph(z, active=np.ones((50, 4)))
-    with pytest.raises(InputError, match="z must have at least 8 rows"):
-        causal_graph(z[:5])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noumena.checks import InputError
-from noumena.metrics.factors import Factors, factors_of
+from noumena.metrics.factors import Factors
 from noumena.metrics.fixed import FixedFactors, fixed_factors
 
 modest = settings(max_examples=30, deadline=None)
@@ -171,15 +171,3 @@ def test_a_factor_without_groups_is_never_drawn() -> None:
     factor, rows = FixedFactors(groups, (0, 1), ("a", "b")).draw(50, 3, rng())
     assert set(factor.tolist()) == {1}
     assert all(len(set(groups[batch, 1])) == 1 for batch in rows)
-
-
-def test_bad_input_is_refused() -> None:
-    factors = factors_of(grid(3, 5))
-    with pytest.raises(InputError, match=r"min_group must be a whole number of at least 2\. Got 1\."):
-        fixed_factors(factors, min_group=1)
-    with pytest.raises(InputError, match=r"bins must be a whole number of at least 2\. Got 1\."):
-        fixed_factors(factors, bins=1)
-    with pytest.raises(InputError, match=r"one of which occurs in 16 rows\. Got 2 factors without, in 15 rows \(5 at"):
-        fixed_factors(factors)
-    with pytest.raises(InputError, match="z must have a factor of two values or more"):
-        fixed_factors(kinds(np.ones((40, 2)), True, False))

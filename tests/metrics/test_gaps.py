@@ -83,7 +83,7 @@ def test_sap_in_sample_is_that_of_a_slow_loop(seed: int) -> None:
 def test_sap_is_judged_on_the_fifth_of_the_rows_held_out() -> None:
     z, z_hat = mixed(500, 0)
     found = sap(z, z_hat, shuffles=0)
-    shown = sample(z, z_hat, discrete=None, rows=500, random_state=0)
+    shown = sample(z, z_hat, discrete=None, rows=500, seed=0)
     z, z_hat = shown[0].values, shown[1]  # in the order drawn, the first hundred are held out
     for i, x in enumerate(np.split(z_hat, 4, axis=1)):
         line = LinearRegression().fit(x[100:], z[100:, 2])
@@ -170,25 +170,6 @@ def test_only_information_by_neighbours_forgives_monotone_maps() -> None:
     assert sap(z, bent).score < 0.7 < 0.98 < sap(z, z).score
     forgiven = [mig(z, z).forgives, mig(z, z, estimator="bins").forgives, sap(z, z).forgives]
     assert [str(f) for f in forgiven] == ["element-wise", "permutation+scaling", "permutation+scaling"]
-
-
-@every
-@KINDS
-@settings(max_examples=8, deadline=None)
-@given(seed=st.integers(0, 1000))
-def test_permutations_signs_scales_and_shifts_are_forgiven(metric: Any, discrete: bool, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    z = truth(discrete, 150, seed)
-    z_hat = z @ rng.normal(size=(3, 4)) + rng.normal(size=(150, 4))
-    order = rng.permutation(4)
-    scale = rng.uniform(0.1, 10, 4) * rng.choice([-1, 1], 4)
-    plain = metric(z, z_hat, discrete=discrete, shuffles=0)
-    moved = metric(z, (z_hat * scale + rng.normal(size=4))[:, order], discrete=discrete, shuffles=0)
-    np.testing.assert_allclose(moved.matrix, plain.matrix[:, order], atol=1e-9)
-    assert moved.score == pytest.approx(plain.score, abs=1e-9)
-    for j, (first, second) in enumerate(moved.best):
-        top = np.sort(plain.matrix[j])[::-1]
-        np.testing.assert_allclose(moved.matrix[j, [first, second]], top[:2], atol=1e-9)
 
 
 @every

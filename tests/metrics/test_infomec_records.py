@@ -87,19 +87,6 @@ def test_names_as_factors_are_classes() -> None:
     np.testing.assert_allclose(triple(named), triple(infomec(z, z, shuffles=0)), atol=1e-6)
 
 
-def test_each_number_says_what_it_forgives_and_supports() -> None:
-    found = infomec(factors(300), noise(300, 3), ceiling=True)
-    assert [n.claim.title for n in found.numbers] == ["InfoM", "InfoE", "InfoC"]
-    assert [str(n.claim.forgives) for n in found.numbers] == ["element-wise", "affine", "element-wise"]
-    assert [n.value for n in found.numbers] == triple(found).tolist()
-    assert [n.chance for n in found.numbers] == list(found.chance)
-    assert [n.ceiling for n in found.numbers] == list(found.ceiling)
-    assert {n.claim.range for n in found.numbers} == {(0.0, 1.0)}
-    assert len({n.claim.supports for n in found.numbers}) == 3
-    assert "one source only" in found.claims[0].supports
-    assert "linear" in found.claims[1].supports
-
-
 def test_bent_latents_keep_modularity_and_compactness_and_lose_explicitness() -> None:
     z = noise(1500, 3, seed=4)
     bent = np.c_[np.sign(z[:, 0]) * z[:, 0] ** 2, np.exp(z[:, 1]), z[:, 2] ** 3]
@@ -238,29 +225,3 @@ def test_the_result_speaks_and_becomes_plain_data() -> None:
     assert "chance" not in str(quiet)
     assert "in-sample" in str(quiet)
     assert quiet.to_dict()["chance"] is None
-
-
-def test_bad_input_is_refused() -> None:
-    z = factors(40)
-    with pytest.raises(InputError, match="must share their batch axis"):
-        infomec(z, z[1:])
-    with pytest.raises(InputError, match="z must have at least 10 rows"):
-        infomec(z[:9], z[:9])
-    with pytest.raises(InputError, match=r"Some source must vary. Got 2 constant columns of z"):
-        infomec(np.ones((40, 2)), z)
-    with pytest.raises(InputError, match=r"one of them for each of 3 factors, .* Got \(True, False\)"):
-        infomec(z, z, discrete=(True, False))
-    with pytest.raises(InputError, match=r"discrete must be True or False.* Got 'yes'"):
-        infomec(z, z, discrete="yes")
-    with pytest.raises(InputError, match=r"Discrete factor z2 must repeat its values. Got 40 values in 40 rows"):
-        infomec(np.c_[z[:, 0], noise(40)], z, discrete=True)
-    with pytest.raises(InputError, match="prune must be a finite number in"):
-        infomec(z, z, prune=0.5)
-    with pytest.raises(InputError, match=r"setting must be one of standalone, training. Got 'paper'"):
-        infomec(z, z, setting="paper")
-    with pytest.raises(InputError, match="rows must be a whole number of at least 10"):
-        infomec(z, z, rows=5)
-    with pytest.raises(InputError, match="shuffles must be a whole number of at least 0"):
-        infomec(z, z, shuffles=-1)
-    with pytest.raises(InputError, match="neighbours must be a whole number of at least 1"):
-        infomec(z, z, neighbours=0)

@@ -14,7 +14,6 @@ from sklearn.preprocessing import StandardScaler
 
 from noumena import seeds
 from noumena.ambiguity import kernel_map
-from noumena.checks import InputError
 from noumena.metrics import kernels
 from noumena.metrics.kernels import kernel_ridge, rbf
 
@@ -143,11 +142,3 @@ def test_one_kernel_matrix_is_in_memory() -> None:
 def test_a_matrix_that_is_not_positive_is_refused() -> None:
     with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
         kernels._solved(-np.eye(3), np.ones((3, 1)))
-
-
-def test_wrong_counts_are_refused() -> None:
-    source, target = tables(20)
-    with pytest.raises(InputError, match="landmarks must be a whole number of at least 1"):
-        kernel_ridge(source, target, landmarks=0)
-    with pytest.raises(InputError, match="most_exact must be a whole number of at least 0"):
-        kernel_ridge(source, target, most_exact=-1)

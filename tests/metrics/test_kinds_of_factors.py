@@ -176,26 +176,6 @@ def test_values_are_a_copy() -> None:
     assert found.values[0, 0] != 99
 
 
-@pytest.mark.parametrize(
-    ("z", "must"),
-    [
-        (np.ones(20), "z must have two axes"),
-        (np.ones((20, 2, 2)), "z must have two axes"),
-        (np.ones((9, 2)), "z must have at least 10 rows"),
-        (np.array([["a"]] * 9), "z must have at least 10 rows"),
-        (np.ones((20, 0)), "z must have columns"),
-        (np.empty((20, 0), dtype=object), "z must have columns"),
-        (np.full((20, 2), np.nan), "z must be finite"),
-        ([[1, 2], [3]] * 10, "z must be a rectangular array"),
-        (np.ones((20, 2)) * 1j, "z must be real"),
-        (5, "z must have two axes"),
-    ],
-)
-def test_what_is_no_table_is_refused(z: Any, must: str) -> None:
-    with pytest.raises(InputError, match=must):
-        factors_of(z)
-
-
 def test_a_pair_is_two_tables_of_one_batch_in_double_precision() -> None:
     z, z_hat = pair(np.ones((12, 2), dtype=np.float32), torch.zeros(12, 3))
     assert (z.shape, z_hat.shape) == ((12, 2), (12, 3))

@@ -79,7 +79,7 @@ def test_explicitness_is_the_area_under_the_curve_by_scikit_learn(regression: st
 def test_explicitness_is_judged_on_the_fifth_of_the_rows_held_out() -> None:
     z, z_hat = mixed(500, 2)
     found = modularity(z, z_hat, shuffles=0)
-    shown = sample(z, z_hat, discrete=None, rows=500, random_state=0)
+    shown = sample(z, z_hat, discrete=None, rows=500, seed=0)
     z, z_hat = shown[0].values, shown[1]  # in the order drawn, the first hundred are held out
     units = StandardScaler().fit(z_hat[100:])
     inputs, unseen = units.transform(z_hat[100:]), units.transform(z_hat[:100])
@@ -184,20 +184,6 @@ def test_explicitness_forgives_affine_maps(regression: str, discrete: bool) -> N
     moved = modularity(z, 7 + z_hat @ mixing, regression=regression, shuffles=0)
     np.testing.assert_allclose(moved.per_factor, plain.per_factor, atol=2e-3)
     assert moved.modularity < plain.modularity - 0.03
-
-
-@settings(max_examples=8, deadline=None)
-@given(seed=st.integers(0, 1000), estimator=st.sampled_from(["neighbours", "bins"]))
-def test_permutations_signs_scales_and_shifts_are_forgiven(seed: int, estimator: str) -> None:
-    rng = np.random.default_rng(seed)
-    z, z_hat = mixed(150, seed)
-    order, scale = rng.permutation(4), rng.uniform(0.1, 10, 4) * rng.choice([-1, 1], 4)
-    settings: dict[str, Any] = {"estimator": estimator, "discrete": (True, True, False), "shuffles": 0}
-    plain = modularity(z, z_hat, **settings)
-    moved = modularity(z, (z_hat * scale + rng.normal(size=4))[:, order], **settings)
-    np.testing.assert_allclose(moved.matrix, plain.matrix[:, order], atol=1e-9)
-    np.testing.assert_allclose(moved.per_latent, plain.per_latent[order], atol=1e-6)
-    np.testing.assert_allclose(moved.per_factor, plain.per_factor, atol=0.01)
 
 
 def test_one_regression_for_each_value_misses_the_middle_of_an_ordered_factor() -> None:

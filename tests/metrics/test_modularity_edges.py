@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 from modularity_samples import KINDS, mixed, noise, truth
 
-from noumena.checks import InputError
-from noumena.metrics.explicitness import Both, modularity, one_factor
+from noumena.metrics.explicitness import modularity, one_factor
 from noumena.metrics.factors import factors_of
-from noumena.metrics.record import Record
 
 # ---- edges -------------------------------------------------------------------------------------------------------
 
@@ -82,48 +79,7 @@ def test_ten_rows_and_classes_met_once_are_defined(estimator: str) -> None:
         assert all(0 <= number.value <= 1 for number in found.numbers)
 
 
-@KINDS
-@pytest.mark.parametrize("unit", [1e200, 1e-200])
-def test_no_unit_is_too_large_or_too_small(discrete: bool, unit: float) -> None:
-    z = truth(discrete, 200)
-    z_hat = z + noise(200, 3)
-    plain = modularity(z, z_hat, shuffles=0)
-    scaled = modularity(z * unit, z_hat * unit, discrete=discrete, shuffles=0)
-    np.testing.assert_allclose(scaled.value, plain.value, atol=1e-4)
-    assert plain.explicitness > 0.2
-
-
 # ---- records -----------------------------------------------------------------------------------------------------
-
-
-def test_chance_ceiling_and_uncertainty_are_measured_on_request() -> None:
-    z, z_hat = mixed(300, 2)
-    bare = modularity(z, z_hat, shuffles=0)
-    assert (bare.chance, bare.ceiling, bare.uncertainty) == (None, None, None)
-    full = modularity(z, z_hat, shuffles=2, ceiling=True, bootstrap=10)
-    assert isinstance(full, Record)
-    assert full.value == bare.value
-    assert full.ceiling == modularity(z, z, shuffles=0).value
-    assert full.ceiling is not None
-    assert full.chance is not None
-    assert full.uncertainty is not None
-    assert full.ceiling.explicitness > full.explicitness
-    assert full.chance.explicitness < 0.2 < full.explicitness
-    for name in Both._fields:
-        interval = getattr(full.uncertainty, name)
-        assert 0 < interval.error < 0.3
-        assert interval.low < getattr(full, name) < interval.high
-    assert modularity(z, z_hat, shuffles=2, ceiling=True, bootstrap=10).numbers == full.numbers
-    levels = [modularity(z, z_hat, shuffles=s).chance for s in (1, 2, 3)]
-    assert all(a != b for a, b in pairwise(levels))
-
-
-def test_rows_are_drawn_by_the_seed() -> None:
-    z, z_hat = mixed(400, 2)
-    first, again, other = (modularity(z, z_hat, rows=100, random_state=s, shuffles=0) for s in (1, 1, 2))
-    assert first.rows == 100
-    assert first.value == again.value != other.value
-    assert modularity(z, z_hat, shuffles=0).rows == 400
 
 
 def test_tensors_names_and_factors_with_their_kinds_score_alike() -> None:
@@ -138,14 +94,6 @@ def test_tensors_names_and_factors_with_their_kinds_score_alike() -> None:
     assert told.per_factor[1] == pytest.approx(plain.per_factor[1], abs=0.3)
     assert told.per_factor[1] != plain.per_factor[1]
     assert told.kinds == "Factors (declared): continuous z1, z2, z3"
-
-
-def test_each_number_says_what_it_forgives() -> None:
-    z, z_hat = mixed(100, 0)
-    near, far = (modularity(z, z_hat, estimator=e, shuffles=0) for e in ("neighbours", "bins"))
-    assert [str(claim.forgives) for claim in near.claims] == ["element-wise", "affine"]
-    assert [str(claim.forgives) for claim in far.claims] == ["permutation+scaling", "affine"]
-    assert str(near.forgives) == "permutation+scaling"
 
 
 def test_the_result_speaks_and_becomes_plain_data() -> None:
@@ -165,25 +113,3 @@ def test_the_result_speaks_and_becomes_plain_data() -> None:
     assert plain["chance"] == found.chance._asdict()
     assert plain["range"] == {"Modularity": [0, 1], "Explicitness": [0, 1]}
     assert "explicitness in-sample" in str(modularity(z, z_hat, held_out=False))
-
-
-def test_bad_input_is_refused() -> None:
-    z, z_hat = mixed(40, 0)
-    with pytest.raises(InputError, match="must share their batch axis"):
-        modularity(z, z_hat[1:])
-    with pytest.raises(InputError, match="z must have at least 10 rows"):
-        modularity(z[:9], z_hat[:9])
-    with pytest.raises(InputError, match=r"Some factor must vary\. Got 2 constant columns of z\."):
-        modularity(np.ones((40, 2)), z_hat)
-    with pytest.raises(InputError, match=r"estimator must be one of neighbours, bins\. Got 'kernel'\."):
-        modularity(z, z_hat, estimator="kernel")
-    with pytest.raises(InputError, match=r"regression must be one of multinomial, one-vs-rest\. Got 'linear'\."):
-        modularity(z, z_hat, regression="linear")
-    with pytest.raises(InputError, match="neighbours must be a whole number of at least 1"):
-        modularity(z, z_hat, neighbours=0)
-    with pytest.raises(InputError, match="bins must be a whole number of at least 2"):
-        modularity(z, z_hat, bins=1)
-    with pytest.raises(InputError, match="rows must be a whole number of at least 10"):
-        modularity(z, z_hat, rows=9)
-    with pytest.raises(InputError, match="shuffles must be a whole number of at least 0"):
-        modularity(z, z_hat, shuffles=-1)

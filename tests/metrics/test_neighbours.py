@@ -10,7 +10,6 @@ from hypothesis.extra.numpy import arrays
 from scipy.special import digamma
 from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
 
-from noumena.checks import InputError
 from noumena.metrics.neighbours import _column, _in_strips, _squares, entropy, information_matrix, shares
 
 
@@ -203,13 +202,6 @@ def test_shares_are_parts_of_the_entropy_or_of_the_variance() -> None:
     found = shares(np.array([[0.2, 0.0], [0.2, 5.0]]), values, (True, False))
     np.testing.assert_allclose(found[0], [0.2 / entropy(np.repeat([0, 1], [10, 30])), 0])
     np.testing.assert_allclose(found[1], [1 - np.exp(-0.4), 1 - np.exp(-10)])
-
-
-def test_the_matrix_refuses_what_does_not_fit() -> None:
-    with pytest.raises(InputError, match=r"one kind each .* Got 1 kinds, 2 factors, 30 and 30 rows"):
-        information_matrix(noise(30, 2), noise(30, 3), (False,))
-    with pytest.raises(InputError, match="neighbours must be a whole number of at least 1"):
-        information_matrix(noise(30, 1), noise(30, 1), (False,), neighbours=0)
 
 
 # ---- laws --------------------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score, pairwise, r2_score
 
-from noumena.checks import InputError
 from noumena.metrics.image_sis import image_sis
 
 pictures = sys.modules["noumena.metrics.image_sis"]
@@ -225,30 +224,3 @@ def test_the_claim_names_slots_and_range() -> None:
     assert found.forgives.blocks == ((0, 1, 2), (3, 4, 5))
     assert "declared" in found.kinds
     assert "inside a slot is not judged" in found.to_dict()["supports"]["Image SIS"]
-
-
-# ---- bad input ---------------------------------------------------------------------------------------------
-
-
-def test_bad_input_is_refused() -> None:
-    z = scene(20)
-    with pytest.raises(InputError, match=r"objects must have three axes, \(image, object, dim\)\. Got shape \(20, 2\)"):
-        image_sis(z[:, :, 0], z)
-    with pytest.raises(InputError, match=r"slots must have three axes, \(image, slot, dim\)"):
-        image_sis(z, z[0])
-    with pytest.raises(InputError, match=r"objects and slots must share their batch axis"):
-        image_sis(z, z[1:])
-    with pytest.raises(InputError, match="slots must have at least 10 rows"):
-        image_sis(z[:9], z[:9])
-    with pytest.raises(InputError, match="slots must be finite"):
-        image_sis(z, np.where(z > 1, np.nan, z))
-    with pytest.raises(InputError, match="objects must be a rectangular array"):
-        image_sis([[[1.0], [2.0]], [[1.0]]], z)
-    with pytest.raises(InputError, match="most_images must be a whole number of at least 10"):
-        image_sis(z, z, most_images=5)
-    with pytest.raises(InputError, match=r"present must be boolean, of the shape \(20, 2\) of objects"):
-        image_sis(z, z, present=np.ones((20, 2)))
-    with pytest.raises(InputError, match=r"present must name an object in at least 10 images\. Got 0"):
-        image_sis(z, z, present=np.zeros((20, 2), dtype=bool))
-    with pytest.raises(InputError, match="Discrete factor z1 must repeat its values"):
-        image_sis(z, z, discrete=True)

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noumena.ambiguity import Ambiguity
-from noumena.checks import InputError
 from noumena.metrics.record import Claim, Interval, Number, Record, plain, surrounded
 
 AFFINE = Ambiguity("affine")
@@ -254,16 +253,3 @@ def test_the_seed_decides_shuffles_and_halves() -> None:
     assert one.chance != other.chance
     assert one.uncertainty != other.uncertainty
     assert one.score == other.score
-
-
-@pytest.mark.parametrize("bootstrap", [1, 9])
-def test_a_few_halves_are_refused(bootstrap: int) -> None:
-    with pytest.raises(InputError, match=rf"bootstrap must be 0 or at least 10 halves of the rows\. Got {bootstrap}\."):
-        surrounded(correlation, *tables(40), bootstrap=bootstrap)
-    assert surrounded(correlation, *tables(40), bootstrap=10).uncertainty.draws == 10
-
-
-@pytest.mark.parametrize("name", ["shuffles", "bootstrap"])
-def test_counts_below_zero_are_refused(name: str) -> None:
-    with pytest.raises(InputError, match=rf"{name} must be a whole number of at least 0\. Got -1\."):
-        surrounded(correlation, *tables(40), **{name: -1})  # type: ignore[arg-type]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.kernel_ridge import KernelRidge
@@ -14,7 +13,6 @@ from sklearn.preprocessing import StandardScaler
 
 from noumena import seeds
 from noumena.ambiguity import Ambiguity
-from noumena.checks import InputError
 from noumena.metrics import r2
 
 KINDS = ("linear", "kernel")
@@ -67,14 +65,6 @@ def test_memorised_noise_is_punished_where_rows_are_held_out() -> None:
     assert r2(z, z_hat).score < 0.1
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_identity_scores_one_and_noise_about_zero(kind: str) -> None:
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=(800, 2))
-    assert r2(z, z, regressor=kind).score > 0.98
-    assert r2(z, rng.normal(size=(800, 2)), regressor=kind).score == pytest.approx(0, abs=0.15)
-
-
 def test_an_affine_map_is_forgiven_and_a_bend_only_by_the_kernel() -> None:
     z = np.random.default_rng(0).normal(size=(1000, 2))
     mixed = z @ np.array([[1.0, 2], [3, 4]]) - 7
@@ -97,38 +87,6 @@ def test_the_direction_matters(kind: str) -> None:
     assert forward.score == pytest.approx(0.5, abs=0.05)
     assert backward.per_target.shape == (1,)
     assert backward.score > 0.97
-
-
-def test_a_constant_target_scores_zero_and_a_constant_source_explains_nothing() -> None:
-    z = np.random.default_rng(0).normal(size=(100, 2))
-    stuck = np.c_[z[:, 0], np.ones(100)]
-    for kind in KINDS:
-        assert r2(stuck, z, regressor=kind).per_target[1] == 0
-        assert r2(z, np.ones((100, 1)), regressor=kind).score == pytest.approx(0, abs=0.1)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_seed_chooses_the_rows(kind: str) -> None:
-    z, z_hat = tables()
-    assert r2(z, z_hat, regressor=kind, random_state=1).score == r2(z, z_hat, regressor=kind, random_state=1).score
-    assert r2(z, z_hat, regressor=kind, random_state=1).score != r2(z, z_hat, regressor=kind, random_state=2).score
-
-
-def test_tensors_score_alike() -> None:
-    z, z_hat = tables()
-    assert r2(torch.as_tensor(z), torch.as_tensor(z_hat)).score == r2(z, z_hat).score
-
-
-def test_bad_input_is_refused() -> None:
-    z, z_hat = tables(20)
-    with pytest.raises(InputError, match=r"regressor must be one of linear, kernel\. Got 'forest'\."):
-        r2(z, z_hat, regressor="forest")
-    with pytest.raises(InputError, match=r"direction must be one of learned to true, true to learned\. Got 'up'\."):
-        r2(z, z_hat, direction="up")
-    with pytest.raises(InputError, match=r"z must have at least 10 rows\. Got 9 "):
-        r2(z[:9], z_hat[:9])
-    with pytest.raises(InputError, match="must share their batch axis"):
-        r2(z, z_hat[1:])
 
 
 # ---- all rows, landmarks -------------------------------------------------------------------------------------
@@ -183,13 +141,6 @@ def test_in_sample_chance_lies_above_zero() -> None:
     assert r2(z, z_hat, held_out=False, shuffles=50).chance == pytest.approx(10 / 39, abs=0.03)
 
 
-def test_large_tables_take_fewer_shuffles(monkeypatch: pytest.MonkeyPatch) -> None:
-    z, z_hat = tables(50)
-    monkeypatch.setattr("noumena.metrics.correlation.MOST_PRODUCTS", 3 * 50 * 3 * 4)
-    assert r2(z, z_hat).shuffles == 3
-    assert r2(z, z_hat, regressor="kernel").shuffles == 1
-
-
 def test_the_ceiling_of_a_smoothing_regression_lies_below_one() -> None:
     z, z_hat = tables(300)
     linear, kernel = (r2(z, z_hat, regressor=kind, ceiling=True) for kind in KINDS)
@@ -222,38 +173,10 @@ def test_the_record_says_what_the_score_supports(kind: str, direction: str) -> N
     assert r2(z, z_hat, held_out=False).claims[0].title == "R² (linear, learned to true, in sample)"
 
 
-def test_wrong_counts_are_refused() -> None:
-    z, z_hat = tables(20)
-    with pytest.raises(InputError, match="most_exact must be a whole number of at least 0"):
-        r2(z, z_hat, most_exact=-1)
-    with pytest.raises(InputError, match="shuffles must be a whole number of at least 0"):
-        r2(z, z_hat, shuffles=-1)
-
-
-def test_duplicated_and_dead_latents_change_nothing_linear() -> None:
-    z, z_hat = tables(100)
-    plain = r2(z, z_hat)
-    more = r2(z, np.c_[z_hat, z_hat[:, :2], np.full(100, 3.0)])
-    np.testing.assert_allclose(more.per_target, plain.per_target, atol=1e-9)
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 1000))
-def test_any_affine_map_of_the_learned_latents_is_forgiven(seed: int) -> None:
-    z, z_hat = tables(60, seed=seed)
-    rng = np.random.default_rng(seed)
-    A = rng.normal(size=(4, 4)) + 4 * np.eye(4)
-    np.testing.assert_allclose(r2(1e3 * z - 2, z_hat @ A + 9).per_target, r2(z, z_hat).per_target, atol=1e-7)
-
-
-@pytest.mark.parametrize("kind", ["linear", "kernel"])
-def test_a_target_that_never_varies_counts_zero_and_it_is_printed(kind):
+def test_a_learned_latent_that_never_varies_counts_zero_as_a_target_and_it_is_printed() -> None:
     z = np.random.default_rng(0).normal(size=(100, 2))
     still = np.column_stack([z, np.ones(100)])
-    found, back = r2(still, z, regressor=kind), r2(z, still, regressor=kind, direction="true to learned")
-    assert found.per_target[2] == 0
-    assert (found.constant, back.constant) == ((2,), (2,))
-    assert str(found).endswith("; constant and counted 0: z3")
+    back = r2(z, still, direction="true to learned")
+    assert (back.per_target[2], back.constant) == (0, (2,))
     assert str(back).endswith("; constant and counted 0: ẑ3")
-    assert r2(z, still, regressor=kind).constant == r2(still, z, direction="true to learned").constant == ()
-    assert "constant" not in str(r2(z, still, regressor=kind))
+    assert r2(z, still).constant == r2(still, z, direction="true to learned").constant == ()

@@ -12,7 +12,6 @@ from sklearn.metrics import r2_score
 from sklearn.preprocessing import StandardScaler
 
 from noumena import seeds
-from noumena.checks import InputError
 from noumena.metrics.slots import sis
 
 
@@ -154,35 +153,3 @@ def test_the_ceiling_is_what_the_truth_scores_with_its_own_slots() -> None:
     found = sis(z, np.c_[z[:, :2], latents(200, 1, seed=1)], slots=2, learned_slots=(2, 1), ceiling=True)
     assert found.ceiling == sis(z, z, slots=2, shuffles=0).score
     assert found.score < found.ceiling < 0.7
-
-
-def test_uncertainty_comes_from_halves_of_the_rows() -> None:
-    z = latents(200, 4)
-    found = sis(z, z + 0.5 * latents(200, 4, seed=1), slots=2, bootstrap=12)
-    assert 0 < found.uncertainty.error < 0.3
-    assert found.uncertainty.low < found.score < found.uncertainty.high
-    assert found.uncertainty.draws == 12
-
-
-def test_the_record_names_slots_and_what_it_supports() -> None:
-    found = sis(latents(40, 4), latents(40, 4), slots=2, shuffles=0)
-    assert str(found).endswith("forgives block-wise {z1 z2 | z3 z4}")
-    assert "inside a slot is not judged" in found.to_dict()["supports"]["SIS"]
-
-
-def test_bad_input_is_refused() -> None:
-    z = latents(20, 4)
-    with pytest.raises(InputError, match="4 latents must fall into equal slots"):
-        sis(z, z, slots=3)
-    with pytest.raises(InputError, match="must add up to 4 latents"):
-        sis(z, z, slots=2, learned_slots=(1, 1))
-    with pytest.raises(InputError, match="must share their batch axis"):
-        sis(z, z[1:], slots=2)
-    with pytest.raises(InputError, match=r"z must have at least 10 rows"):
-        sis(z[:9], z[:9], slots=2)
-    with pytest.raises(InputError, match="most_rows must be a whole number of at least 10"):
-        sis(z, z, slots=2, most_rows=5)
-    with pytest.raises(InputError, match="shuffles must be a whole number of at least 0"):
-        sis(z, z, slots=2, shuffles=-1)
-    with pytest.raises(InputError, match="bootstrap must be 0 or at least 10"):
-        sis(z, z, slots=2, bootstrap=3)

@@ -58,14 +58,6 @@ def test_chance_is_the_mean_over_pairs_and_uncertainty_comes_from_halves_of_the_
     assert "wrong together" in found.claims[0].supports
 
 
-def test_models_of_different_rows_are_refused():
-    z = np.random.default_rng(0).normal(size=(9, 2))
-    with pytest.raises(InputError, match="The first model and every other must share their batch axis"):
-        agreement([z, z[1:]])
-    with pytest.raises(InputError, match="shuffles must be a whole number"):
-        agreement([z, z], shuffles=-1)
-
-
 def test_models_of_different_width_agree_alike_in_any_order():
     rng = np.random.default_rng(4)
     wide = rng.normal(size=(200, 3))
