@@ -116,10 +116,10 @@ def mixtures():
     for name, second in {"scaled": np.diag([2.0, 4]), "equal": np.eye(2), "nearly": np.diag([2.0, 2 + 1e-3])}.items():
         for exact in (True, False):
             law = Mixture([0.5, 0.5], [[0, 0], [3, 1]], [np.eye(2), second])
-            reading = nm.mixture_ladder(law, exact=exact)
+            reading = nm.certify(law, by="mixtures", exact=exact)
             answers[f"{name} {exact}"] = [[h.answer for h in reading.hypotheses], str(reading.ambiguity(0))]
     cross = Mixture([0.5, 0.5], [[1, 0], [0, 2]], [np.diag([1.0, 0]), np.diag([0, 1.0])])
-    reading = nm.degenerate_ladder(cross, exact=True)
+    reading = nm.certify(cross, by="degenerate", exact=True)
     answers["cross"] = [[h.answer for h in reading.hypotheses], str(reading.ambiguity(0))]
     return answers, {}
 
@@ -132,7 +132,7 @@ def audits():
         answers[law] = [found.axes.found, list(found.axes.which), list(found.axes.gaussian), list(found.kinds)]
         numbers[law] = [float(np.nanmean(found.errors["affine"])), SCORE]
     z, turned = rotated("uniform", 1000, 2)
-    answers["nearness"] = nm.nearness([z, turned]).strongest.name
+    answers["nearness"] = nm.certify([z, turned], by="nearness").strongest.name
     return answers, numbers
 
 

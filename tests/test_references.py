@@ -50,10 +50,10 @@ def sources() -> list[str]:
     z = np.random.default_rng(0).laplace(size=(400, 2))
     read = (
         nm.certify(structure, independent=True),
-        nm.mechanisms(structure),
-        nm.mixture_ladder(cross, exact=True),
-        nm.degenerate_ladder(cross, exact=True),
-        nm.nearness([z, z[:, ::-1].copy()]),
+        nm.certify(structure, by="mechanisms"),
+        nm.certify(cross, by="mixtures"),
+        nm.certify(cross, by="degenerate"),
+        nm.certify([z, z[:, ::-1].copy()], by="nearness"),
     )
     return [theorem.source for one in read for theorem in one.theorems]
 

@@ -6,6 +6,8 @@ Names are imported when first used, so that ``import noumena`` and the command's
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from noumena.deprecated import moved
+
 if TYPE_CHECKING:
     from noumena import data, guarantees, integrations, metrics, nets, penalties, studies, worlds
     from noumena.ambiguity import Alignment, Ambiguity, align
@@ -39,11 +41,7 @@ if TYPE_CHECKING:
         save,
     )
     from noumena.extraction import representations
-    from noumena.guarantees import Certificate, Reading, Witness, certify
-    from noumena.guarantees.degenerate import degenerate_ladder
-    from noumena.guarantees.mechanisms import mechanisms
-    from noumena.guarantees.mixtures import mixture_ladder
-    from noumena.guarantees.nearness import nearness
+    from noumena.guarantees import Certificate, Witness, certify
     from noumena.metrics import Scorecard, score
     from noumena.nets import MLP
     from noumena.penalties import (
@@ -98,13 +96,8 @@ _HOMES = {
     "load": "estimators",
     "save": "estimators",
     "Certificate": "guarantees",
-    "Reading": "guarantees",
     "Witness": "guarantees",
     "certify": "guarantees",
-    "degenerate_ladder": "guarantees.degenerate",
-    "mechanisms": "guarantees.mechanisms",
-    "mixture_ladder": "guarantees.mixtures",
-    "nearness": "guarantees.nearness",
     "Scorecard": "metrics",
     "score": "metrics",
     "MLP": "nets",
@@ -155,7 +148,6 @@ __all__ = [
     "LatentSparsity",
     "OroJaR",
     "Penalty",
-    "Reading",
     "Scorecard",
     "SlotAutoencoder",
     "SparseComponents",
@@ -169,7 +161,6 @@ __all__ = [
     "certify",
     "data",
     "deconfound",
-    "degenerate_ladder",
     "differentiate",
     "fit_penalised",
     "guarantees",
@@ -177,10 +168,7 @@ __all__ = [
     "integrations",
     "jacobian",
     "load",
-    "mechanisms",
     "metrics",
-    "mixture_ladder",
-    "nearness",
     "nets",
     "penalties",
     "representations",
@@ -191,12 +179,30 @@ __all__ = [
 ]
 
 
+_old = moved(
+    "noumena",
+    {
+        "Reading": "noumena.guarantees.Certificate",
+        "degenerate_ladder": "noumena.guarantees.degenerate.degenerate_ladder",
+        "mechanisms": "noumena.guarantees.mechanisms.mechanisms",
+        "mixture_ladder": "noumena.guarantees.mixtures.mixture_ladder",
+        "nearness": "noumena.guarantees.nearness.nearness",
+    },
+    {
+        "degenerate_ladder": "noumena.certify(mixture, by='degenerate')",
+        "mechanisms": "noumena.certify(subject, by='mechanisms')",
+        "mixture_ladder": "noumena.certify(mixture, by='mixtures')",
+        "nearness": "noumena.certify(subject, by='nearness')",
+    },
+)
+
+
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"noumena.{name}")
     if name in _HOMES:
         return getattr(import_module(f"noumena.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'noumena' has no attribute {name!r}")
+    return _old(name)
 
 
 def __dir__() -> list[str]:

@@ -11,8 +11,9 @@ from typing import Any, TypeVar, cast
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def moved(module: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a module whose old names now live elsewhere, such as ``noumena.data.read_table``.
+def moved(module: str, homes: Mapping[str, str], calls: Mapping[str, str] | None = None) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a module whose old names now live elsewhere, such as ``noumena.data.read_table``; of those
+    that are now called otherwise, ``calls`` says how.
 
     >>> old = moved("old", {"sin": "math.sin"})
     >>> with warnings.catch_warnings(record=True) as caught:
@@ -22,9 +23,11 @@ def moved(module: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """
 
     def attribute(name: str) -> Any:
+        """What an old name stands for."""
         if name not in homes:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        told = f"{module}.{name} is now {homes[name]}; the old name will go with the next release."
+        now = (calls or {}).get(name, homes[name])
+        told = f"{module}.{name} is now {now}; the old name will go with the next release."
         warnings.warn(told, DeprecationWarning, stacklevel=2)
         home, _, new = homes[name].rpartition(".")
         return getattr(import_module(home), new)
@@ -45,8 +48,11 @@ def renamed(**names: str) -> Callable[[F], F]:
     """
 
     def decorate(function: F) -> F:
+        """The function under both names of its parameters."""
+
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
+            """The function, told by the new names."""
             for old in names.keys() & kwargs.keys():
                 name, new = function.__name__, names[old]
                 told = f"{name}({old}=…) is now {name}({new}=…); the old name will go with the next release."

@@ -285,7 +285,7 @@ class Structure:
 
     def index(self, latent: Any) -> int:
         """The index of a latent given by name or index."""
-        return _lookup(latent, self.latent, "A latent")
+        return position(latent, self.latent, "A latent")
 
     def observations_of(self, latent: str | int) -> frozenset[int]:
         """``col(j)``: the rows that depend on a latent."""
@@ -406,7 +406,7 @@ class Structure:
         return self.of(*group)
 
     def _row(self, observed: str | int) -> int:
-        return _lookup(observed, self.observed, "An observation")
+        return position(observed, self.observed, "An observation")
 
 
 def _strength(decoder: Callable, z: Any) -> np.ndarray:
@@ -481,7 +481,12 @@ def _names(names: Iterable[str] | None, letter: str, n: int, kind: str) -> tuple
     return chosen
 
 
-def _lookup(key: Any, names: tuple[str, ...], kind: str) -> int:
+def position(key: Any, names: tuple[str, ...], kind: str) -> int:
+    """The index of what is given by name or index.
+
+    >>> position("b", ("a", "b"), "A letter"), position(0, ("a", "b"), "A letter")
+    (1, 0)
+    """
     if isinstance(key, str):
         checks.require(key in names, f"{kind} must be one of the structure's names.", f"{key!r}")
         return names.index(key)

@@ -135,7 +135,7 @@ def test_the_mixture_of_the_code_can_be_certified():
     _, x = affine_world(n=4)
     model = DegenerateMixture(stage1="identity", solver="sparse", threshold=0.02).fit(x)
     assert sorted(model.masks_.sum(axis=1)) == [3, 3, 3, 3]
-    reading = nm.degenerate_ladder(model.mixture_, explained=model.criteria_.explained)
+    reading = nm.certify(model.mixture_, by="degenerate", explained=model.criteria_.explained)
     answers = {h.name: h.answer for t in reading.theorems for h in t.hypotheses}
     assert answers["3.8a every support is spanned by axes"] != "no"
     assert answers["3.8b supports vary sufficiently"] != "no"

@@ -191,7 +191,7 @@ def test_samples_have_the_moments_of_the_data(fitted):
     assert not np.allclose(new, fitted.sample(20_000, random_state=2))
     with pytest.raises(nm.InputError, match="n must be"):
         fitted.sample(0)
-    with pytest.raises(nm.InputError, match="seed must be"):
+    with pytest.raises(nm.InputError, match="random_state must be"):
         fitted.sample(1, random_state=-1)
 
 

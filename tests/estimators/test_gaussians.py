@@ -84,7 +84,7 @@ def test_rare_patterns_join_the_nearest_and_leave_its_moments_alone():
 def test_the_ladder_reads_permutation_and_scaling_off_the_codes_of_a_good_world():
     z, _ = LAW.sample(4000, random_state=4)
     law = mixture_of_masks(z).mixture
-    reading = nm.degenerate_ladder(law, rows=z)
+    reading = nm.certify(law, by="degenerate", at=z)
     assert reading.broken == ()
     assert all(reading.ambiguity(i) == Ambiguity("permutation+scaling") for i in range(3))
 
@@ -156,7 +156,7 @@ def test_snapped_to_axes_the_ladder_ends_at_permutation_and_scaling():
     assert model.ranks_.tolist() == [2, 2, 2]
     for covariance in model.mixture_.covariances:
         assert (np.diag(covariance) == 0).sum() == 1
-    reading = nm.degenerate_ladder(model.mixture_, rows=x)
+    reading = nm.certify(model.mixture_, by="degenerate", at=x)
     assert reading.broken == ()
     assert reading.ambiguity(0) == Ambiguity("permutation+scaling")
 

@@ -205,7 +205,7 @@ def test_codes_follow_the_mixture(fitted):
 
 def test_the_mixture_can_be_certified_with_its_decoder(fitted):
     model, _, _ = fitted
-    reading = nm.mixture_ladder(model.mixture_, decoder=model.decoder_, rows=model.points_[model.best_])
+    reading = nm.certify(model.mixture_, by="mixtures", decoder=model.decoder_, at=model.points_[model.best_])
     answers = {h.name: h.answer for h in reading.hypotheses}
     assert answers["P1 a Gaussian mixture of non-degenerate components"] == "supported"
     assert answers["P2 the latents are independent in every component"] == "supported"
@@ -281,7 +281,8 @@ def test_a_bernoulli_likelihood_is_torchs_own_and_decodes_to_probabilities():
     torch.testing.assert_close(model.models_[0].misfit(z, rows), wanted, rtol=1e-4, atol=1e-4)
     assert model.models_[0].beta == 1.0
     assert model.inverse_transform(model.transform(x)).shape == x.shape
-    affine = next(h for h in nm.mixture_ladder(model.mixture_, decoder=model.decoder_).hypotheses if "F1" in h.name)
+    read = nm.certify(model.mixture_, by="mixtures", decoder=model.decoder_)
+    affine = next(h for h in read.hypotheses if "F1" in h.name)
     assert affine.answer == "fails"
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from linear_decoders import GOOD, Linear, entries
 
 import noumena as nm
-from noumena.guarantees import Certificate, Hypothesis, Rivals
+from noumena.guarantees import Hypothesis, Rivals, StructureCertificate, Theorem
 from noumena.guarantees.occam import Gap, generic_gap
 
 
@@ -290,12 +290,16 @@ def test_data_that_are_not_explained_are_not_certified():
     assert explained.answer == "fails"
 
 
+def bare(S: nm.Structure, gap: Gap | None, *hypotheses: Hypothesis) -> StructureCertificate:
+    occam = Theorem("Occam", "nowhere", hypotheses, (nm.Ambiguity("element-wise"),) * S.n_latents)
+    return StructureCertificate("structure", (occam,), structure=S, occam=gap, bound=0, rivals=Rivals(S))
+
+
 def test_a_failing_premise_also_takes_back_the_blocks_of_a_gap_of_zero():
     pair = np.array([[1, 1], [1, 1], [1, 0], [0, 1]], dtype=bool)
     S = nm.Structure(np.block([[pair, np.zeros((4, 2), bool)], [np.zeros((8, 2), bool), GOOD]]))
     gap = generic_gap(S.dense)
-    sound = Certificate("structure", S, gap, 0, (), (), Rivals(S))
-    broken = Certificate("structure", S, gap, 0, (Hypothesis("explained", "fails", "no"),), (), Rivals(S))
+    sound, broken = bare(S, gap), bare(S, gap, Hypothesis("explained", "fails", "no"))
     assert sound.verdict("z3", "z1").answer == "identified"
     assert broken.verdict("z3", "z1").answer == "open"
     assert "explained" in broken.headline
@@ -319,7 +323,7 @@ def test_a_world_built_by_hand_is_searched_for_points_with_the_same_observations
 def test_only_what_is_proved_is_called_identified(value):
     S = nm.Structure(GOOD)
     gap = Gap(value, (0, 1), ((0, 1),) if value <= 0 else ())
-    certificate = Certificate("structure", S, gap, 0, (), (), Rivals(S))
+    certificate = bare(S, gap)
     assert certificate.verdict(0, 1).answer == "open"
 
 

@@ -13,6 +13,7 @@ from sklearn.mixture import GaussianMixture
 from torch import nn
 
 from noumena.checks import InputError
+from noumena.guarantees import Certificate
 from noumena.guarantees.degenerate import (
     AGAIN_A_MIXTURE,
     COMMON_BASIS,
@@ -27,7 +28,6 @@ from noumena.guarantees.degenerate import (
     degenerate_ladder,
     mixed_with,
 )
-from noumena.guarantees.theorem import Reading
 from noumena.mixtures import Mixture
 
 
@@ -98,11 +98,11 @@ def test_breaking_one_hypothesis_loses_exactly_the_theorems_that_need_it(name, m
         assert theorem.broken == expected, theorem.name
 
 
-def evidence(reading: Reading, name: str) -> str:
+def evidence(reading: Certificate, name: str) -> str:
     return next(h.evidence for h in reading.hypotheses if h.name == name)
 
 
-def answer(reading: Reading, name: str) -> str:
+def answer(reading: Certificate, name: str) -> str:
     return next(h.answer for h in reading.hypotheses if h.name == name)
 
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noumena.guarantees import degenerate
+from noumena.guarantees import Certificate, degenerate
 from noumena.guarantees.degenerate import COMMON_BASIS, COMMON_POINT, GENERIC, INVERTIBLE, degenerate_ladder
-from noumena.guarantees.theorem import Reading
 from noumena.mixtures import Mixture
 
 
@@ -30,11 +29,11 @@ def lines(directions: Any, means: Any) -> Mixture:
     return Mixture(np.ones(k) / k, means, directions[:, :, None] * directions[:, None, :])
 
 
-def evidence(reading: Reading, name: str) -> str:
+def evidence(reading: Certificate, name: str) -> str:
     return next(h.evidence for h in reading.hypotheses if h.name == name)
 
 
-def answer(reading: Reading, name: str) -> str:
+def answer(reading: Certificate, name: str) -> str:
     return next(h.answer for h in reading.hypotheses if h.name == name)
 
 

@@ -13,6 +13,7 @@ from sklearn.mixture import GaussianMixture
 from torch import nn
 
 from noumena.checks import InputError
+from noumena.guarantees import Certificate
 from noumena.guarantees.injectivity import CONTINUOUS, INJECTIVE, PIECEWISE_AFFINE, WEAKLY
 from noumena.guarantees.mixtures import (
     DISTINCT_RATIOS,
@@ -23,7 +24,6 @@ from noumena.guarantees.mixtures import (
     unmix,
 )
 from noumena.guarantees.subjects import certify
-from noumena.guarantees.theorem import Reading
 from noumena.mixtures import Mixture
 
 
@@ -108,7 +108,7 @@ def test_what_is_not_given_is_open(changes: dict[str, Any], open_: tuple[str, ..
     assert str(reading.ambiguity(0)) == "permutation+scaling"
 
 
-def evidence(reading: Reading, name: str) -> str:
+def evidence(reading: Certificate, name: str) -> str:
     return next(h.evidence for h in reading.hypotheses if h.name == name)
 
 

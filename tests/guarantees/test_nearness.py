@@ -26,8 +26,8 @@ import noumena as nm
 from noumena.checks import InputError
 from noumena.guarantees.components import GAUSSIAN, INDEPENDENT, RANK, SEPARATED
 from noumena.guarantees.lipschitz import CONVEX, INJECTIVE, ISOMETRIC, proportional_term
-from noumena.guarantees.near_reading import Bound
 from noumena.guarantees.nearness import AFTER_ICA, OUTPUTS, RIGID, STRUCTURAL, WHITE, nearness
+from noumena.guarantees.nearness_certificate import Bound
 from noumena.worlds import World, law
 
 # ---- worlds: every hypothesis of every theorem -------------------------------------------------------------------

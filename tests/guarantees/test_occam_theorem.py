@@ -7,7 +7,12 @@ from linear_decoders import GOOD, Linear, entries
 
 import noumena as nm
 from noumena.guarantees import fits, models
-from noumena.guarantees.subjects import conclude
+from noumena.guarantees.structures import conclude
+
+
+def _concluded(decoder, points, S, r2):
+    read = models._decoder(decoder, points, S, (fits.explained(r2),))
+    return conclude(read, independent=False, available=models.available(read.model))
 
 
 def hand_built(matrix, inner=lambda z: z, facts=None):
@@ -59,7 +64,7 @@ def test_where_no_sampled_point_has_full_support_that_premise_fails():
 def decoder_theorem(matrix, r2=1.0, threshold=None):
     points = torch.randn(400, np.shape(matrix)[1], generator=torch.Generator().manual_seed(0))
     S = nm.Structure.from_decoder(Linear(matrix), points, threshold=threshold)
-    return occam(conclude(models._decoder(Linear(matrix), points, S, (fits.explained(r2),)), independent=False))
+    return occam(_concluded(Linear(matrix), points, S, r2))
 
 
 def test_the_occam_theorem_on_a_decoder_names_exactly_the_hypothesis_that_is_broken():

@@ -263,7 +263,8 @@ def test_a_certificate_with_another_unknown_is_open_and_names_it():
     assert any("continuous" in sentence for sentence in sound.rests_on)
     assert any("connected" in sentence for sentence in sound.rests_on)
     doubt = Hypothesis("the moon is round", "unknown", "nobody looked")
-    doubtful = replace(sound, hypotheses=(*sound.hypotheses, doubt))
+    occam, *others = sound.theorems
+    doubtful = replace(sound, theorems=(replace(occam, hypotheses=(*occam.hypotheses, doubt)), *others))
     assert doubtful.answer == "open"
     assert "the moon is round" in doubtful.headline
 

@@ -6,21 +6,25 @@ Names are imported when they are used: a structure is certified without torch.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from noumena.deprecated import moved
+
 if TYPE_CHECKING:
     from noumena.guarantees.answer import Answer
     from noumena.guarantees.certificate import Certificate, Verdict
     from noumena.guarantees.competitors import Competitor, Rivals
+    from noumena.guarantees.hypotheses import Hypothesis
+    from noumena.guarantees.structure_certificate import StructureCertificate
     from noumena.guarantees.subjects import certify
-    from noumena.guarantees.theorem import Hypothesis, Reading, Theorem
+    from noumena.guarantees.theorem import Theorem
     from noumena.guarantees.witness import Verification, Witness
 
 _HOMES = {
     "Answer": "answer",
     "Certificate": "certificate",
     "Competitor": "competitors",
-    "Hypothesis": "theorem",
-    "Reading": "theorem",
+    "Hypothesis": "hypotheses",
     "Rivals": "competitors",
+    "StructureCertificate": "structure_certificate",
     "Theorem": "theorem",
     "Verdict": "certificate",
     "Verification": "witness",
@@ -33,8 +37,8 @@ __all__ = [
     "Certificate",
     "Competitor",
     "Hypothesis",
-    "Reading",
     "Rivals",
+    "StructureCertificate",
     "Theorem",
     "Verdict",
     "Verification",
@@ -43,7 +47,10 @@ __all__ = [
 ]
 
 
+_old = moved("noumena.guarantees", {"Reading": "noumena.guarantees.Certificate"})
+
+
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(f"noumena.guarantees.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'noumena.guarantees' has no attribute {name!r}")
+    return _old(name)

@@ -28,9 +28,9 @@ from scipy.optimize import linear_sum_assignment
 
 from noumena import checks, seeds
 from noumena.guarantees.components import enough, too_few
+from noumena.guarantees.hypotheses import Hypothesis
 from noumena.guarantees.lipschitz import diameter
 from noumena.guarantees.shared_directions import FLAT, ROUNDING, apart, unexplained, weights
-from noumena.guarantees.theorem import Hypothesis
 from noumena.guarantees.unmixing import Unmixing, covariance_of, halves, unmix
 
 AGREE, AGREE_RIGIDLY = "the runs agree up to an affine map", "the runs agree up to a rigid map with one scale"

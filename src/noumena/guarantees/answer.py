@@ -10,7 +10,7 @@ from noumena.guarantees.diversity import closure_of
 from noumena.structure import LatentSet
 
 if TYPE_CHECKING:
-    from noumena.guarantees.certificate import Certificate
+    from noumena.guarantees.structure_certificate import StructureCertificate
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Answer:
         }
 
 
-def answer(certificate: Certificate, latents: LatentSet) -> Answer:
+def answer(certificate: StructureCertificate, latents: LatentSet) -> Answer:
     """What a certificate says about a set of latents."""
     S = certificate.structure
     closed = closure_of(latents, S)

@@ -1,49 +1,36 @@
-"""A certificate: hypotheses with evidence, and a conclusion that is an ambiguity per latent.
+"""A certificate: what can be trusted about the latents of a subject, and the theorems that say so.
 
-The theorem behind it (Occam): where the gap is positive at almost every point, every model that gives the same
-observations with no more dependencies has the same latents, up to order and element-wise maps, if decoders and their
-inverses are continuous and slices of the latents are connected; where slices are not, within each connected part. With
-a gap of exactly 0, latents of different blocks still never mix. Nothing is proved while a hypothesis fails, or is
-unknown and not among those that no data can show. The verdict on an ordered pair ``(t, r)`` answers: can an equivalent
-model that is no denser have a latent that stands for ``t`` and also carries ``r``?
+One type for whatever is certified: a structure, a world, a decoder, a fitted model, a mixture, representations. Every
+certificate has a ``verdict`` on a latent and on a pair of latents, the ``ambiguity`` up to which a latent is pinned
+down, a ``headline``, a one-word ``answer``, ``hypotheses`` with evidence, what it ``rests_on`` and ``what_next``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from noumena import checks
-from noumena.ambiguity import Ambiguity, Blocks
-from noumena.checks import InputError
-from noumena.guarantees import queries
-from noumena.guarantees.answer import Answer, answer
-from noumena.guarantees.competitors import Competitor, Rivals
-from noumena.guarantees.flips import Flip, flips
-from noumena.guarantees.occam import Gap
-from noumena.guarantees.theorem import Hypothesis, Theorem
-from noumena.structure import LatentSet, Structure
+from noumena.ambiguity import Ambiguity
+from noumena.checks import InputError, one_of
+from noumena.guarantees.hypotheses import Hypothesis
+from noumena.guarantees.theorem import ANYTHING, Theorem
+from noumena.structure import position
 
 if TYPE_CHECKING:
-    from noumena.guarantees.witness import Model, Witness
+    from noumena.guarantees.competitors import Competitor
 
-POSITIVE_GAP = "the Occam gap is positive"
-CONNECTED = "slices of the latents are connected"
-ZEROS = "zeros are exact"
-NO_DENSER = "the other model is no denser"
-WITHIN_PARTS = "element-wise within each connected part"
-MOST_TRIES = 12
-"""Competitors of a latent that are built and verified on a model before the search for one is given up."""
+ANSWERS = ("not identified", "open", "identified")
+"""Of a latent, a pair or a whole subject, from the weakest."""
+ALONE = Ambiguity("element-wise")
 SHOWN = 20
 """Latents printed one by one; of more, only those that are not identified, up to this many."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer for one pair of latents, its reason, and the competitor when there is one."""
+    """The answer for one latent or a pair of latents, its reason, and the competitor when there is one."""
 
     answer: str
     reason: str
@@ -55,340 +42,234 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What can be trusted about the latents of a world, a structure or a fitted model."""
+    """What can be trusted about the latents of a subject, by theorems whose hypotheses were checked.
+
+    Parameters
+    ----------
+    subject : str
+        What was certified, such as ``"structure"``, ``"world"`` or ``"mixture prior"``.
+    theorems : tuple of Theorem
+        The theorems that were read on it, the weaker conclusions first.
+    assumed : frozenset of str, optional
+        Names of the hypotheses that no data can show for such a subject, the only ones that may stay unknown. By
+        default all of them may: the subject is known, and what is unknown is a premise of what is said.
+    conditional : bool
+        Whether a theorem that lacks more than that still says what it would conclude.
+
+    Examples
+    --------
+    >>> flat = Hypothesis("g is affine", "unknown", "nobody looked")
+    >>> theorem = Theorem("toy", "nowhere", (flat,), (Ambiguity("element-wise"), Ambiguity("affine")))
+    >>> certificate = Certificate("toy", (theorem,))
+    >>> certificate.verdict(0).answer, certificate.verdict(1).answer, certificate.answer
+    ('identified', 'open', 'open')
+    >>> Certificate("toy", (theorem,), assumed=frozenset()).verdict(0).reason
+    'this was not shown: g is affine'
+    """
 
     subject: str
-    """``structure``, ``world`` or ``decoder``."""
-    structure: Structure
-    occam: Gap | None
-    """The cheapest exchange; ``None`` above the size where it is computed exactly."""
-    bound: int
-    """The gap is at least this; 0 when it is not shown to be positive."""
-    hypotheses: tuple[Hypothesis, ...]
-    rests_on: tuple[str, ...]
-    rivals: Rivals
-    theorems: tuple[Theorem, ...] = ()
-    """The same subject read by the theorems of Zheng et al. (2026), each with its own hypotheses."""
-    model: Model | None = None
-    """The decoder and latent points that witnesses are built from."""
-    not_searched: tuple[str, ...] = ()
-    """Competitors that the size of the subject leaves untried; without them a pair may be open that is not identified.
-    """
-    assumed: tuple[str, ...] = (NO_DENSER,)
-    """Hypotheses that no data can show for such a subject: they may be unknown."""
+    theorems: tuple[Theorem, ...]
+    _: KW_ONLY
+    assumed: frozenset[str] | None = None
+    conditional: bool = False
+
+    # ---- premises ----------------------------------------------------------------------------------------
+
+    @property
+    def hypotheses(self) -> tuple[Hypothesis, ...]:
+        """Every hypothesis of every theorem, once."""
+        return tuple(dict.fromkeys(h for theorem in self.theorems for h in theorem.hypotheses))
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """Names of the hypotheses that fail."""
+        return tuple(dict.fromkeys(name for theorem in self.theorems for name in theorem.broken))
+
+    @property
+    def rests_on(self) -> tuple[str, ...]:
+        """What the theorems that apply take for granted, and what they could not check."""
+        applying = [t for t in self.theorems if self._applies(t)]
+        return tuple(dict.fromkeys(s for theorem in applying for s in (*theorem.rests_on, *theorem.open)))
+
+    def missing(self, theorem: Theorem) -> tuple[str, ...]:
+        """The hypotheses of a theorem that could be shown and were not."""
+        return () if self.assumed is None else tuple(name for name in theorem.open if name not in self.assumed)
+
+    def theorem(self, name: str) -> Theorem:
+        """A theorem by name."""
+        one_of(name, "A theorem's name", tuple(t.name for t in self.theorems))
+        return next(t for t in self.theorems if t.name == name)
+
+    def _applies(self, theorem: Theorem) -> bool:
+        return not theorem.broken and (self.conditional or not self.missing(theorem))
 
     # ---- conclusions -------------------------------------------------------------------------------------
 
     @property
-    def gap(self) -> int | None:
-        """The Occam gap; ``None`` where only a lower bound is known."""
-        return None if self.occam is None else self.occam.value
+    def latents(self) -> tuple[str, ...]:
+        """The names of the latents."""
+        first = self.theorems[0]
+        return first.latents or tuple(f"z{t + 1}" for t in range(len(first.conclusion)))
+
+    def index(self, latent: Any) -> int:
+        """The index of a latent given by name or index."""
+        return position(latent, self.latents, "A latent")
 
     @property
-    def separates(self) -> bool:
-        """Whether the gap is known to be positive."""
-        return self.bound > 0
+    def strongest(self) -> Theorem | None:
+        """The last theorem that applies; ``None`` when there is none."""
+        return next((t for t in reversed(self.theorems) if self._applies(t)), None)
 
     @property
-    def broken_premises(self) -> tuple[str, ...]:
-        """Hypotheses other than the gap's that fail; with one of them nothing is proved."""
-        return tuple(h.name for h in self.hypotheses if h.answer == "fails" and h.name != POSITIVE_GAP)
+    def concluding(self) -> Theorem | None:
+        """The last theorem without a failed or a missing premise, which verdicts are drawn from."""
+        return next((t for t in reversed(self.theorems) if not t.broken and not self.missing(t)), None)
 
-    @property
-    def unproved_premises(self) -> tuple[str, ...]:
-        """Hypotheses other than the gap's that fail, or that are unknown where data could show them."""
-        doubtful = (h.name for h in self.hypotheses if h.answer == "unknown" and h.name not in self.assumed)
-        return (*self.broken_premises, *doubtful)
+    def ambiguity(self, t: str | int) -> Ambiguity:
+        """Up to what latent ``t`` is pinned down by the strongest theorem that applies."""
+        t = self.index(t)
+        return ANYTHING if self.strongest is None else self.strongest.ambiguity(t)
 
-    @property
-    def within_parts(self) -> bool:
-        """Whether all that is missing are connected slices: latents are then pinned down within each part."""
-        return self.separates and self.unproved_premises == (CONNECTED,)
+    def known_up_to(self, t: str | int) -> str:
+        """The ambiguity of latent ``t`` in the subject's own names."""
+        return self.ambiguity(t).named(self.latents)
+
+    def block_of(self, t: int) -> frozenset[int]:
+        """The latents that ``t`` is not proved apart from, itself included."""
+        everyone = frozenset(range(len(self.latents)))
+        if self.concluding is None:
+            return everyone
+        ambiguity = self.concluding.ambiguity(t)
+        if ambiguity <= ALONE:
+            return frozenset((t,))
+        blocks = ambiguity.blocks if ambiguity.group == "block-wise" else ()
+        return frozenset(r for block in blocks if t in block for r in block) or everyone
 
     def verdict(self, t: Any, r: Any = None) -> Verdict:
         """The answer for the pair (t, r), or for latent ``t`` against all others."""
-        t = self.structure.index(t)
+        t = self.index(t)
         if r is None:
             return self._overall(t)
-        r = self.structure.index(r)
+        r = self.index(r)
         if t == r:
             return Verdict("identified", "a latent is itself")
         if r not in self.block_of(t):
             return Verdict("identified", self._why_apart)
-        rival = self.competitor(t, r)
-        if rival is not None:
-            return Verdict("not identified", f"a competitor exists, {rival.sentence}", rival)
-        return Verdict("open", self._why_open_of(t))
-
-    def competitor(self, t: Any, r: Any) -> Competitor | None:
-        """The simplest competitor in which the latent that stands for ``t`` carries ``r``, verified where there is a
-        model; ``None`` if none is known."""
-        t, r = self.structure.index(t), self.structure.index(r)
-        return self.carried_with(t).get(r)
-
-    def carried_with(self, t: int) -> dict[int, Competitor]:
-        """Every latent that a known competitor mixes into ``t``, with the simplest competitor that does; found once."""
-        if t not in self._carried:
-            self._carried[t] = dict(self._confirmed(t))
-        return self._carried[t]
-
-    def _confirmed(self, t: int) -> Iterator[tuple[int, Competitor]]:
-        """Every latent mixed into ``t``, with the first competitor whose witness verifies; none where entries that
-        count as zeros are not, for then no dependencies are counted that a theorem speaks of."""
-        if self.model is None:
-            yield from self.rivals.simplest(t)
-        elif ZEROS not in self.broken_premises:
-            met: set[int] = set()
-            for competitor in islice(self.rivals.unmet(t, met), MOST_TRIES):
-                self._suggested.add(t)
-                further = [r for r in self._mixed(competitor) if r not in met]
-                met.update(further)
-                yield from ((r, competitor) for r in further)
-                if len(met) == self.structure.n_latents - 1:
-                    return
-
-    def _mixed(self, competitor: Competitor) -> tuple[int, ...]:
-        """The latents that the witness of a competitor is verified to carry."""
-        from noumena.guarantees.witness import mixed
-
-        if competitor not in self._verified:
-            assert self.model is not None
-            self._verified[competitor] = mixed(competitor, self.model)
-        return self._verified[competitor]
-
-    @property
-    def competitors(self) -> tuple[Competitor, ...]:
-        """Every known competitor of every latent."""
-        return tuple(self.rivals)
-
-    def query(self, latents: Any) -> Answer:
-        """What is guaranteed about a set of latents, given as a set or as text, ``"(x1 & x2) - x3"``."""
-        asked = queries.parse(latents, self.structure) if isinstance(latents, str) else latents
-        given = " ".join(f"{latents!r:.60}".split())
-        checks.require(isinstance(asked, LatentSet), "A query must be text or a set of latents.", given)
-        checks.require(
-            asked.universe == self.structure.latent, "A query must be about this structure's latents.", f"{asked}"
-        )
-        return answer(self, asked)
-
-    def witness(self, t: Any, r: Any) -> Witness:
-        """An explicit equivalent model in which the latent that stands for ``t`` carries ``r``."""
-        rival = self.competitor(t, r)
-        names = f"{self.structure.latent[self.structure.index(t)]} and {self.structure.latent[self.structure.index(r)]}"
-        if rival is None:
-            raise InputError(
-                f"A witness needs a pair with a known competitor. Got {names}: {self.verdict(t, r).answer}."
-            )
-        if self.model is None:
-            raise InputError(
-                "A witness is built from a decoder: certify a world (worlds.structured(structure)), a fitted model or "
-                f"a decoder with points. Got a certificate of a bare structure, for {names}."
-            )
-        from noumena.guarantees.witness import build  # torch is imported when there is a decoder
-
-        return build(rival, self.model, self.structure.index(r))
-
-    def sparser(self) -> Witness | None:
-        """An equivalent model with fewer dependencies, a better start for further training; ``None`` if none is found.
-
-        A negative gap at points does not promise one: the exchange may have to change from point to point.
-        """
-        if self.model is None:
-            return None
-        from noumena.guarantees.sparser import sparser
-
-        return sparser(self.model)
+        return Verdict("open", self.why_open)
 
     @cached_property
-    def flips(self) -> tuple[Flip, ...]:
-        """For a structure read off a decoder: what each entry near the threshold would change if it flipped."""
-        return flips(self.structure)
-
-    def ambiguity(self, t: str | int) -> Ambiguity:
-        """Up to what latent ``t`` is pinned down: element-wise, or together with its block; any map of one latent where
-        nothing is proved."""
-        block = tuple(sorted(self.block_of(self.structure.index(t))))
-        if self.structure.n_latents == 1 and self.unproved_premises:
-            return Ambiguity("any")
-        return Ambiguity("element-wise") if len(block) == 1 else Ambiguity("block-wise", (block,))
-
-    def known_up_to(self, t: str | int) -> str:
-        """The ambiguity of latent ``t`` in the structure's own names."""
-        t = self.structure.index(t)
-        block = sorted(self.block_of(t))
-        if self.within_parts:
-            return WITHIN_PARTS
-        if len(block) == 1:
-            return self.ambiguity(t).group
-        return f"block-wise {{{listed([self.structure.latent[r] for r in block])}}}"
-
-    def blocks(self) -> Blocks:
-        """The finest partition whose parts are proved not to mix."""
-        return self._proved_blocks
-
-    def block_of(self, t: int) -> frozenset[int]:
-        """The latents that ``t`` is not proved apart from, itself included."""
-        return self._block[t]
+    def _answers(self) -> tuple[str, ...]:
+        return tuple(self._overall(t).answer for t in range(len(self.latents)))
 
     @property
     def answer(self) -> str:
         """One word for the whole: the weakest verdict over latents."""
-        return next(a for a in ("not identified", "open", "identified") if a in self._answers)
+        return min(self._answers, key=ANSWERS.index)
+
+    def _overall(self, t: int) -> Verdict:
+        concluding = self.concluding
+        if concluding is not None and self.block_of(t) == {t} and concluding.ambiguity(t) <= ALONE:
+            return Verdict("identified", self._why_apart)
+        return Verdict("open", self.why_open)
+
+    @property
+    def _why_apart(self) -> str:
+        assert self.concluding is not None
+        return f"{self.concluding.name} pins it down up to {ALONE.group} maps or less"
+
+    @property
+    def why_open(self) -> str:
+        """Why a latent that is not identified may yet be."""
+        if self.concluding is not None:
+            return f"no theorem that applies tells it from the others; {self.concluding.name} is the strongest"
+        theorem = self.strongest or self.theorems[0]
+        if theorem.broken:
+            return f"this fails: {', '.join(theorem.broken)}"
+        return f"this was not shown: {', '.join(self.missing(theorem))}"
+
+    @property
+    def what_next(self) -> tuple[str, ...]:
+        """What stands in the way of more: hypotheses that fail, or that could be shown and were not, with their
+        evidence."""
+        wanting = dict.fromkeys(name for t in self.theorems for name in (*t.broken, *self.missing(t)))
+        return tuple(f"{h.name} ({h.answer}): {h.evidence}" for h in self.hypotheses if h.name in wanting)
+
+    def query(self, latents: Any) -> Any:
+        """What is guaranteed about a set of latents; only a structure has sets of observations to ask about."""
+        raise InputError(f"A query must be put to a certificate with a structure. Got one of a {self.subject}.")
 
     # ---- words -------------------------------------------------------------------------------------------
 
     @property
     def headline(self) -> str:
-        """The conclusion in one sentence."""
-        d_z = self.structure.n_latents
-        sure = [t for t, a in enumerate(self._answers) if a == "identified"]
-        gap = f"{self.gap}" if self.gap is not None else f"at least {self.bound}" if self.separates else "not shown"
-        if len(sure) == d_z:
-            model = "these latents" if self.subject == "decoder" else "the true latents"
-            return (
-                f"Identified up to order and element-wise maps (Occam gap {gap}): any model that explains "
-                f"the data with no more than {len(self.structure)} dependencies has {model}."
-            )
-        named = listed([self.structure.latent[t] for t in sure], SHOWN) or "none"
-        why = self._unproved_in_words or f"Occam gap {gap}"
-        if self.within_parts:
-            return f"{self.answer.capitalize()} ({why}): latents are pinned down {WITHIN_PARTS} only (Occam gap {gap})."
-        return f"{self.answer.capitalize()} ({why}): of {d_z} latents, pinned down: {named}."
+        """The conclusion in one sentence, or what it lacks."""
+        if self.strongest is not None:
+            return self.strongest.sentence
+        first = self.theorems[0]
+        why = first.sentence if first.broken and self.assumed is None else f"{self.why_open}."
+        return f"Nothing is guaranteed about this {self.subject}: {why}"
 
     def __str__(self) -> str:
-        S = self.structure
-        lines = [f"Certificate of a {self.subject}: {S}", self.headline, ""]
-        worst = [t for t, a in enumerate(self._answers) if a != "identified"]
-        shown = range(S.n_latents) if S.n_latents <= SHOWN else worst[:SHOWN]
-        for t in shown:
-            verdict, closure = self._overall(t), S.closure(t)
-            lines.append(f"  {S.latent[t]}: {verdict}; closure {{{listed(closure.names)}}} (Zheng et al. 2026)")
-        if S.n_latents > SHOWN:
-            lines.append(f"  {S.n_latents - len(worst)} of {S.n_latents} latents are identified")
-        lines += ["", "Hypotheses"]
-        lines += [f"  {h.answer:9} {h.name}: {h.evidence}" for h in self.hypotheses]
-        lines += ["", "Rests on", *(f"  {sentence}" for sentence in self.rests_on)]
-        if self.not_searched:
-            lines += ["", "Not searched", *(f"  {sentence}" for sentence in self.not_searched)]
-        if self.theorems:
-            lines += ["", "Theorems", *(f"  {t.source}: {t.sentence}" for t in self.theorems)]
-        if self.flips:
-            lines += ["", "Entries near the threshold", *(f"  {flip}" for flip in self.flips)]
+        lines = [self._title, self.headline, "", *self._latents_in_words(), "", "Theorems"]
+        lines += [f"  {self._answer_of(t):9} {t.name} ({t.source}): {self._sentence_of(t)}" for t in self.theorems]
+        lines += ["", "Hypotheses", *(f"  {h.answer:9} {h.name}: {h.evidence}" for h in self.hypotheses)]
+        for title, sentences in (("Rests on", self.rests_on), ("What next", self.what_next)):
+            lines += ["", title, *(f"  {sentence}" for sentence in sentences)] if sentences else []
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain lists, numbers and strings, ready for JSON; ``support`` lists each observation's latents,
-        ``pairs`` those that are not identified, each with its simplest competitor."""
-        S = self.structure
+        """Everything as plain lists, numbers and strings, ready for JSON; a theorem that does not conclude pins nothing
+        down."""
         return {
             "subject": self.subject,
             "answer": self.answer,
             "headline": self.headline,
-            "gap": self.gap,
-            "gap_at_least": self.bound,
-            "separates": self.separates,
-            "dependencies": len(S),
-            "observed": list(S.observed),
-            "latent": list(S.latent),
-            "support": [S.latents_of(i) for i in range(S.n_observed)],
-            "latents": [self._latent_dict(t) for t in range(S.n_latents)],
-            "pairs": [
-                {"latent": S.latent[t], "carries": S.latent[r], "kind": c.kind, "reason": c.sentence}
-                for t in range(S.n_latents)
-                if len(self.block_of(t)) > 1
-                for r, c in self.carried_with(t).items()
-                if r in self.block_of(t)
-            ],
-            "blocks": [[S.latent[t] for t in block] for block in self.blocks()],
+            "latents": [self._latent_dict(t) for t in range(len(self.latents))],
             "hypotheses": [h.to_dict() for h in self.hypotheses],
             "rests_on": list(self.rests_on),
-            "not_searched": list(self.not_searched),
-            "theorems": [t.to_dict() for t in self.theorems],
-            "flips": [str(flip) for flip in self.flips],
+            "theorems": [self._theorem_dict(t) for t in self.theorems],
+            "what_next": list(self.what_next),
         }
 
     # ---- inside ------------------------------------------------------------------------------------------
 
+    @property
+    def _title(self) -> str:
+        return f"Certificate of a {self.subject}"
+
+    def _latents_in_words(self) -> list[str]:
+        doubtful = [t for t, answer in enumerate(self._answers) if answer != "identified"]
+        everyone = list(range(len(self.latents)))
+        few = everyone if len(everyone) <= SHOWN else doubtful[:SHOWN]
+        lines = [f"  {self.latents[t]}: {self._latent_in_words(t)}" for t in few]
+        if len(everyone) > SHOWN:
+            lines.append(f"  {len(everyone) - len(doubtful)} of {len(everyone)} latents are identified")
+        return lines
+
+    def _latent_in_words(self, t: int) -> str:
+        return f"{self._overall(t)}; known up to {self.known_up_to(t)} maps"
+
     def _latent_dict(self, t: int) -> dict[str, Any]:
-        verdict = self._overall(t)
-        return {
-            "name": self.structure.latent[t],
-            "answer": verdict.answer,
-            "reason": verdict.reason,
-            "ambiguity": self.known_up_to(t),
-            "paper_closure": list(self.structure.closure(t).names),
-        }
+        found = self._overall(t)
+        facts = {"name": self.latents[t], "answer": found.answer, "reason": found.reason}
+        return {**facts, "ambiguity": self.known_up_to(t)}
 
-    @cached_property
-    def _proved_blocks(self) -> Blocks:
-        d_z = self.structure.n_latents
-        if not self.unproved_premises and self.separates:
-            return tuple((t,) for t in range(d_z))
-        if not self.unproved_premises and self.gap == 0:
-            assert self.occam is not None
-            return self.occam.blocks(d_z)
-        return (tuple(range(d_z)),)
+    def _open(self, theorem: Theorem) -> bool:
+        return bool(self.missing(theorem)) and not theorem.broken and not self.conditional
 
-    @cached_property
-    def _block(self) -> dict[int, frozenset[int]]:
-        return {t: members for block in self._proved_blocks for members in [frozenset(block)] for t in block}
+    def _answer_of(self, theorem: Theorem) -> str:
+        return "open" if self._open(theorem) else theorem.answer
 
-    @cached_property
-    def _carried(self) -> dict[int, dict[int, Competitor]]:
-        return {}
+    def _sentence_of(self, theorem: Theorem) -> str:
+        if not self._open(theorem):
+            return theorem.sentence
+        return f"{theorem.name} is open, this was not shown: {', '.join(self.missing(theorem))}."
 
-    @cached_property
-    def _verified(self) -> dict[Competitor, tuple[int, ...]]:
-        return {}
-
-    @cached_property
-    def _suggested(self) -> set[int]:
-        """Latents with a competitor by their structure, whether it verifies or not."""
-        return set()
-
-    @cached_property
-    def _answers(self) -> tuple[str, ...]:
-        return tuple(self._overall(t).answer for t in range(self.structure.n_latents))
-
-    @property
-    def why_open(self) -> str:
-        """Why a pair without a competitor is not identified either."""
-        if self.within_parts:
-            return f"latents are pinned down {WITHIN_PARTS} only, {self._unproved_in_words}"
-        if self.unproved_premises:
-            return f"nothing is proved while this {self._unproved_in_words}"
-        return "the Occam gap does not separate them and no competitor is known"
-
-    def _why_open_of(self, t: int) -> str:
-        """Why latent ``t`` is open, and that a competitor was suggested where none could be verified."""
-        suggested = "; a competitor is suggested by the structure, but none could be verified"
-        return self.why_open + (suggested if t in self._suggested else "")
-
-    @property
-    def _unproved_in_words(self) -> str:
-        """What fails and what is unknown, by name."""
-        unknown = [name for name in self.unproved_premises if name not in self.broken_premises]
-        said = (("fails", self.broken_premises), ("is unknown", unknown))
-        return "; ".join(f"{what}: {', '.join(names)}" for what, names in said if names)
-
-    @property
-    def _why_apart(self) -> str:
-        if self.separates:
-            return "every exchange of latents costs dependencies (positive Occam gap)"
-        return "no exchange without cost joins them (Occam gap 0)"
-
-    def _overall(self, t: int) -> Verdict:
-        if self.structure.n_latents == 1:
-            alone = Verdict("identified", "it is the only latent")
-            return Verdict("open", self.why_open) if self.unproved_premises else alone
-        block = self.block_of(t)
-        if len(block) == 1:
-            return Verdict("identified", self._why_apart)
-        found = self._carried[t].items() if t in self._carried else self._confirmed(t)
-        rival = next((c for r, c in found if r in block), None)
-        if rival is not None:
-            return Verdict("not identified", f"a competitor exists, {rival.sentence}", rival)
-        return Verdict("open", self._why_open_of(t))
+    def _theorem_dict(self, theorem: Theorem) -> dict[str, Any]:
+        facts = theorem.to_dict()
+        if self._open(theorem):
+            facts |= {"sentence": self._sentence_of(theorem), "conclusion": ["any"] * len(theorem.conclusion)}
+        return facts
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:

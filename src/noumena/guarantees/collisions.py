@@ -13,8 +13,7 @@ from torch import Tensor
 from noumena import seeds
 from noumena.derivatives import Map
 from noumena.derivatives.strength import jacobians, spread, within
-from noumena.guarantees.subjects import INVERTIBLE
-from noumena.guarantees.theorem import Hypothesis
+from noumena.guarantees.hypotheses import INVERTIBLE, Hypothesis
 
 SINGULAR = 1e-8
 """A Jacobian with columns of one length has full rank when its singular values are this much of the largest."""

@@ -23,7 +23,7 @@ from jaxtyping import Float
 from scipy.stats import norm
 
 from noumena import checks
-from noumena.guarantees.theorem import Hypothesis
+from noumena.guarantees.hypotheses import Hypothesis
 from noumena.guarantees.unmixing import (
     ITERATIONS,
     LOG_COSH_OF_A_GAUSSIAN,

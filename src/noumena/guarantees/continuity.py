@@ -20,9 +20,8 @@ from noumena.derivatives import Map
 from noumena.derivatives.strength import jacobians, spread
 from noumena.estimators.codec import Codec, Decoder
 from noumena.estimators.refit.masked import MaskedDecoder
+from noumena.guarantees.hypotheses import CONTINUOUS, Hypothesis
 from noumena.guarantees.injectivity import _kind
-from noumena.guarantees.subjects import CONTINUOUS
-from noumena.guarantees.theorem import Hypothesis
 
 CONTINUOUS_KINDS = ("affine", "rectifier", "kinked", "increasing", "curved")
 """Kinds of layers that are continuous, and whose derivatives hide nothing."""

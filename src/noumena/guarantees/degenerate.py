@@ -34,11 +34,13 @@ from scipy.sparse.csgraph import connected_components
 from noumena import checks
 from noumena.ambiguity import Ambiguity, Blocks
 from noumena.estimators.sparse.degenerate import ChainedDecoder
-from noumena.guarantees.fitted import FittedReading, checked_rows, weighed
+from noumena.guarantees.certificate import Certificate
+from noumena.guarantees.fitted import checked_rows, weighed
 from noumena.guarantees.flat_rows import on_flat_rows
+from noumena.guarantees.hypotheses import Hypothesis
 from noumena.guarantees.injectivity import read_decoder
 from noumena.guarantees.mixtures import answered, named, precision, variance_tolerance
-from noumena.guarantees.theorem import ANYTHING, Hypothesis, Reading, Theorem
+from noumena.guarantees.theorem import ANYTHING, Theorem
 from noumena.mixtures import Mixture, Support, common_basis
 
 MIXING = "the mixing is injective, continuous and piecewise affine"
@@ -70,7 +72,7 @@ def degenerate_ladder(
     explained: float | None = None,
     sparsity: Any = None,
     rows: Any = None,
-) -> Reading:
+) -> Certificate:
     """Theorems 3.5, 3.7 and 3.9, and their block-wise form, read on a mixture of latents.
 
     ``explained`` is the R² of the reconstruction, ``sparsity`` the pair ``(E‖ẑ‖₀, E‖z‖₀)`` of learned and true active
@@ -104,10 +106,9 @@ def degenerate_ladder(
         theorem("Theorem 3.9 without variability", sparse, _conclusions(law.active)),
         theorem("Theorem 3.9", (*sparse, *read(_variability(law))), (Ambiguity("permutation+scaling"),) * n),
     )
-    if exact:
-        return Reading("degenerate mixture", theorems)
-    unseen = (MIXING, RECONSTRUCTION) if decoder is None else ()
-    return FittedReading("degenerate mixture", theorems, assumed=frozenset((AGAIN_A_MIXTURE, SPARSE, *unseen)))
+    unseen = (AGAIN_A_MIXTURE, SPARSE, *((MIXING, RECONSTRUCTION) if decoder is None else ()))
+    assumed = frozenset((*unseen, *((RECONSTRUCTION,) if exact else ())))  # of a known law no model was fitted
+    return Certificate("degenerate mixture", theorems, assumed=assumed, conditional=exact)
 
 
 _RESTS_ON = ("the other model's decoder is injective, continuous and piecewise affine too, with as many latents",)

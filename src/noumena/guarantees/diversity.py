@@ -21,7 +21,8 @@ from __future__ import annotations
 import numpy as np
 
 from noumena.ambiguity import Ambiguity
-from noumena.guarantees.theorem import Hypothesis, Theorem
+from noumena.guarantees.hypotheses import Hypothesis
+from noumena.guarantees.theorem import Theorem
 from noumena.structure import LatentSet, Structure
 
 SPAN_MARGIN = 1e-3

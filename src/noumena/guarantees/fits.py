@@ -18,8 +18,7 @@ from torch import Tensor
 from noumena.ambiguity import align
 from noumena.derivatives.strength import jacobians, within
 from noumena.estimators import Estimator
-from noumena.guarantees.subjects import EXPLAINED
-from noumena.guarantees.theorem import Hypothesis
+from noumena.guarantees.hypotheses import EXPLAINED, Hypothesis
 
 BEATS_TWIN = "the sparse refit beats its dense twin"
 LACKS_NONE = "no dependency is missing"

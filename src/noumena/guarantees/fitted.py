@@ -1,19 +1,16 @@
-"""Fitted mixtures: what rows say about a mixture that was estimated, and what a reading of one may claim.
+"""Fitted mixtures: what rows say about a mixture that was estimated.
 
 A fit has the form it was asked for: covariances that were fitted diagonal are diagonal whatever the data, and as many
 components come out as were wanted. So a fitted mixture says nothing by itself. Rows do: mixtures of the same size are
 fitted to each half of them and measured on the other, against one Gaussian, full covariances, twice as many components
 and turned axes. Differences are paired over rows. What must be seen has to be seen by ``CLEAR`` standard errors; what
 would speak against the mixture, by ``AGAINST``.
-
-What no data can show is assumed and printed: it is about the other model, or about a decoder that was not given. Every
-other ``unknown`` leaves a theorem of a fitted mixture without a conclusion.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 from math import sqrt
 from typing import Any
@@ -25,7 +22,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
 from noumena import checks
-from noumena.guarantees.theorem import Hypothesis, Reading, Theorem
+from noumena.guarantees.hypotheses import Hypothesis
 from noumena.guarantees.unmixing import halves
 from noumena.mixtures import Mixture
 
@@ -56,63 +53,6 @@ ANGLES = (np.pi / 8, np.pi / 4)
 """By which two axes are turned into each other."""
 
 Rows = Float[np.ndarray, "batch latent"]
-
-
-@dataclass(frozen=True)
-class FittedReading(Reading):
-    """A reading of something estimated: a theorem concludes only where every premise that data can show is shown."""
-
-    assumed: frozenset[str] = field(default=frozenset(), kw_only=True)
-    """Names of hypotheses that no data can show; only these may stay unknown."""
-
-    def missing(self, theorem: Theorem) -> tuple[str, ...]:
-        """The hypotheses that data could show and did not."""
-        return tuple(name for name in theorem.open if name not in self.assumed)
-
-    @property
-    def rests_on(self) -> tuple[str, ...]:
-        """What the theorems that conclude take for granted, and what no data can show."""
-        concluding = [t for t in self.theorems if not t.broken and not self.missing(t)]
-        return tuple(dict.fromkeys(s for t in concluding for s in (*t.rests_on, *t.open)))
-
-    @property
-    def strongest(self) -> Theorem | None:
-        """The last theorem without a failed or a missing premise; ``None`` when there is none."""
-        return next((t for t in reversed(self.theorems) if not t.broken and not self.missing(t)), None)
-
-    @property
-    def headline(self) -> str:
-        """The conclusion in one sentence, or what it lacks."""
-        if self.strongest is not None:
-            return self.strongest.sentence
-        first = self.theorems[0]
-        why = f"this fails: {', '.join(first.broken)}" if first.broken else ""
-        why = why or f"this was not shown: {', '.join(self.missing(first))}"
-        return f"Nothing is guaranteed about this {self.subject}: {why}."
-
-    def __str__(self) -> str:
-        lines = [f"Reading of a {self.subject}", self.headline, ""]
-        lines += [f"  {self._answer(t):9} {t.name} ({t.source}): {self._sentence(t)}" for t in self.theorems]
-        lines += ["", "Hypotheses", *(f"  {h.answer:9} {h.name}: {h.evidence}" for h in self.hypotheses)]
-        if self.rests_on:
-            lines += ["", "Rests on", *(f"  {sentence}" for sentence in self.rests_on)]
-        return "\n".join(lines)
-
-    def _answer(self, theorem: Theorem) -> str:
-        return "open" if self.missing(theorem) and not theorem.broken else theorem.answer
-
-    def _sentence(self, theorem: Theorem) -> str:
-        if theorem.broken or not self.missing(theorem):
-            return theorem.sentence
-        return f"{theorem.name} is open, this was not shown: {', '.join(self.missing(theorem))}."
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain lists, numbers and strings; a theorem that does not conclude pins nothing down."""
-        found = super().to_dict()
-        for theorem, plain in zip(self.theorems, found["theorems"], strict=True):
-            if self.missing(theorem) and not theorem.broken:
-                plain |= {"sentence": self._sentence(theorem), "conclusion": ["any"] * len(theorem.conclusion)}
-        return found
 
 
 def weighed(hypothesis: Hypothesis, *, exact: bool, rows: Rows | None) -> Hypothesis:

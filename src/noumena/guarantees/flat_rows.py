@@ -17,7 +17,7 @@ from scipy.stats import multivariate_normal
 from noumena import checks
 from noumena.estimators.sparse.components import SparseComponents
 from noumena.guarantees.fitted import AGAINST, LEAST_ROWS, Rows, gain_in_errors, held_out_gain
-from noumena.guarantees.theorem import Hypothesis
+from noumena.guarantees.hypotheses import Hypothesis
 from noumena.guarantees.unmixing import halves
 from noumena.mixtures import Mixture
 

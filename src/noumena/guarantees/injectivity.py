@@ -30,7 +30,7 @@ from torch import nn
 
 from noumena import checks, seeds
 from noumena.estimators.base import Codec, Decoder
-from noumena.guarantees.theorem import Hypothesis
+from noumena.guarantees.hypotheses import Hypothesis
 
 PIECEWISE_AFFINE = "F1 the decoder is piecewise affine"
 CONTINUOUS = "the decoder is continuous"

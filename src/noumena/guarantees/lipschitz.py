@@ -32,7 +32,7 @@ from noumena import checks, seeds
 from noumena.deprecated import renamed
 from noumena.derivatives import jacobian
 from noumena.guarantees.decoders import outcome
-from noumena.guarantees.theorem import Hypothesis
+from noumena.guarantees.hypotheses import Hypothesis
 
 INJECTIVE = "the decoder is injective"
 ISOMETRIC = "the decoder is near an isometry"

@@ -34,10 +34,12 @@ from noumena.ambiguity import Ambiguity, Blocks
 from noumena.checks import InputError
 from noumena.derivatives import Map, derivative, jacobian
 from noumena.guarantees import factors as fac
+from noumena.guarantees.certificate import Certificate
 from noumena.guarantees.decoders import outcome
+from noumena.guarantees.hypotheses import Hypothesis
 from noumena.guarantees.simulation import Simulation
 from noumena.guarantees.sparsity_gap import IRREDUCIBLE, SparsityGap, gaps_at, irreducible, partition, sparsest
-from noumena.guarantees.theorem import Hypothesis, Reading, Theorem
+from noumena.guarantees.theorem import Theorem
 from noumena.structure import Structure
 
 POINTS, FEW_POINTS = 64, 16
@@ -64,7 +66,7 @@ ONE_POINT = "never conclude identification from Type M and small L0 at one point
 
 
 @dataclass(frozen=True)
-class Mechanisms(Reading):
+class Mechanisms(Certificate):
     """The theorems of Matthes et al. (2026) read on one subject, with what was found on the way."""
 
     blocks: dict[str, Blocks]
@@ -114,7 +116,9 @@ def mechanisms(
     used = {t.name: found if t.name == "Type D" else chosen for t in theorems}
     theorems.sort(key=lambda t: len(used[t.name]))
     least = min(gaps, key=lambda gap: gap.upper, default=None)
-    return Mechanisms(seen.kind, tuple(theorems), used, _factors(seen.masked), least)
+    unseen = frozenset((COVERS, PAIR, GENERIC, *((CONNECTED, SPANNING) if seen.kind == "structure" else ())))
+    read = used, _factors(seen.masked), least
+    return Mechanisms(seen.kind, tuple(theorems), *read, assumed=unseen, conditional=True)
 
 
 def _blocks(blocks: Any, n: int) -> Blocks:

@@ -26,9 +26,11 @@ from scipy.sparse.csgraph import connected_components
 
 from noumena import checks
 from noumena.ambiguity import Ambiguity
-from noumena.guarantees.fitted import DATA, DATA_ON_AXES, FittedReading, checked_rows, on_rows, weighed
+from noumena.guarantees.certificate import Certificate
+from noumena.guarantees.fitted import DATA, DATA_ON_AXES, checked_rows, on_rows, weighed
+from noumena.guarantees.hypotheses import Hypothesis
 from noumena.guarantees.injectivity import read_decoder
-from noumena.guarantees.theorem import Hypothesis, Reading, Theorem
+from noumena.guarantees.theorem import Theorem
 from noumena.mixtures import TOLERANCE, Mixture
 
 FITTED = 0.05
@@ -78,7 +80,7 @@ def mixture_ladder(
     exact: bool = False,
     tolerance: float | None = None,
     rows: Any = None,
-) -> Reading:
+) -> Certificate:
     """Theorem 3.10 read on a mixture of latents and, where given, on a decoder and on the hidden variables.
 
     ``neighbourhoods`` is a boolean ``(hidden, latent)`` array: which hidden discrete variable moves which latent.
@@ -113,10 +115,9 @@ def mixture_ladder(
         theorems.append(Theorem(f"Theorem 3.10({letter}) on the law{also}", SOURCE, weak, conclusions, (*_OTHER, _LAW)))
         name = f"Theorem 3.10({letter}, d) on the law{also} and the decoder"
         theorems.append(Theorem(name, SOURCE, strong, conclusions, _OTHER))
-    if exact:
-        return Reading("mixture prior", tuple(theorems))
     unseen = (f.piecewise_affine, f.continuous, f.weakly, f.injective) if decoder is None else ()
-    return FittedReading("mixture prior", tuple(theorems), assumed=frozenset(h.name for h in unseen))
+    assumed = frozenset(h.name for h in unseen)
+    return Certificate("mixture prior", tuple(theorems), assumed=assumed, conditional=exact)
 
 
 _STATES = ", the hidden variables (k, d_j, P(U))"

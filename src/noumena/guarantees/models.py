@@ -25,13 +25,14 @@ from noumena.guarantees.competitors import Competitor, substitutable, tried
 from noumena.guarantees.continuity import continuous_by_layers, followed
 from noumena.guarantees.decoders import outcome
 from noumena.guarantees.diversity import spanning, too_few
+from noumena.guarantees.hypotheses import EXPLAINED, Hypothesis
 from noumena.guarantees.occam import Gap, consistent_gap, point_gap
 from noumena.guarantees.precision import in_order, resolution_of, rounding
 from noumena.guarantees.simulation import Simulation
 from noumena.guarantees.spread import connected_law, connected_slices, full_dimensional
-from noumena.guarantees.subjects import EXPLAINED, generic_gap_of, no_denser
+from noumena.guarantees.structure_certificate import StructureCertificate
+from noumena.guarantees.structures import conclude, generic_gap_of, no_denser
 from noumena.guarantees.surplus import pure_surplus
-from noumena.guarantees.theorem import Hypothesis
 from noumena.guarantees.witness import EXACT, Model
 from noumena.structure import Structure
 
@@ -82,6 +83,14 @@ class Read:
     model: Model
     assumed: tuple[str, ...] = ()
     """Hypotheses that no data can show for such a subject, beside that the other model is no denser."""
+
+
+def certify_decoder(
+    subject: Any, *, at: Any = None, threshold: float | None = None, independent: bool = False
+) -> StructureCertificate:
+    """The certificate of a world, a fitted model, or a decoder ``at`` points."""
+    found = read(subject, at=at, threshold=threshold)
+    return conclude(found, independent=independent, available=available(found.model))
 
 
 def read(subject: Any, *, at: Any = None, threshold: float | None = None) -> Read:

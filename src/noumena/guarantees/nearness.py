@@ -38,10 +38,11 @@ from noumena.guarantees.agreement import ICA as ICA_MAP
 from noumena.guarantees.agreement import RIGID as RIGID_MAP
 from noumena.guarantees.agreement import Agreement, agree, agreements, runs_of
 from noumena.guarantees.components import GAUSSIAN, INDEPENDENT, Components
+from noumena.guarantees.hypotheses import Hypothesis
 from noumena.guarantees.lipschitz import CONVEX, INJECTIVE, ISOMETRIC, BiLipschitz
-from noumena.guarantees.near_reading import Nearness
+from noumena.guarantees.nearness_certificate import Nearness
 from noumena.guarantees.simulation import Simulation
-from noumena.guarantees.theorem import Hypothesis, Theorem
+from noumena.guarantees.theorem import Theorem
 
 SOURCE = "Nelson et al. 2026, Theorem"
 RIGID, AFTER_ICA, STRUCTURAL = "rigid nearness", "nearness after ICA", "structural nearness"
@@ -178,7 +179,7 @@ def _world(world: Simulation, read: _Decoded, constant: float | None) -> Nearnes
     rests_on = (*_others(read.lipschitz), "the model reconstructs the observations perfectly")
     theorems = _theorems(read.z.shape[1], rigid, after_ica, structural, rests_on)
     size = lipschitz.diameter(read.z)
-    return Nearness("world", theorems, "structural", size, read.lipschitz, found, (), constant)
+    return Nearness("world", theorems, "structural", size, read.lipschitz, found, (), constant, assumed=frozenset())
 
 
 def _convex(world: Simulation, read: _Decoded) -> Hypothesis:

@@ -6,11 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from noumena.guarantees.certificate import ZEROS
 from noumena.guarantees.collisions import invertible_at
+from noumena.guarantees.hypotheses import IN_USE, INDEPENDENT, INVERTIBLE, ZEROS, Hypothesis
 from noumena.guarantees.simulation import Simulation
-from noumena.guarantees.subjects import IN_USE, INDEPENDENT, INVERTIBLE
-from noumena.guarantees.theorem import Hypothesis
 from noumena.guarantees.witness import MOST_DEPENDENCE, most_dependent
 from noumena.structure import Structure
 

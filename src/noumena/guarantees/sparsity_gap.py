@@ -45,7 +45,7 @@ from noumena import checks, seeds
 from noumena.ambiguity import Blocks
 from noumena.checks import InputError
 from noumena.guarantees.factors import components, dependency_graph, factors, independent_rows
-from noumena.guarantees.theorem import Hypothesis
+from noumena.guarantees.hypotheses import Hypothesis
 
 MOST_DIRECTIONS = 200_000
 """Elementary directions are listed up to this many; beyond, the gap is bounded."""

@@ -20,10 +20,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from noumena.guarantees.certificate import CONNECTED
+from noumena.guarantees.hypotheses import CONNECTED, SPREAD, Hypothesis
 from noumena.guarantees.simulation import Simulation
-from noumena.guarantees.subjects import SPREAD
-from noumena.guarantees.theorem import Hypothesis
 
 PRODUCT_SHAPED = ("gaussian", "unit gaussian", "laplace", "uniform", "correlated gaussian", "linear sem")
 """Laws with a density that is positive on a box, whose slices are connected."""

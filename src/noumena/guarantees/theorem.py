@@ -6,31 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from noumena.ambiguity import Ambiguity
-from noumena.checks import one_of
-
-ANSWERS = ("holds", "supported", "unknown", "fails")
-"""From the strongest to the weakest; a theorem is as strong as its weakest hypothesis."""
+from noumena.guarantees.hypotheses import ANSWERS, Hypothesis
 
 MOST_LETTERS = 120
 """Ambiguities are spelled out up to this length, and named by their group beyond."""
 ANYTHING = Ambiguity("any")
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """One premise of a theorem: does it hold, and how do we know."""
-
-    name: str
-    answer: str
-    """``holds`` (checked exactly), ``supported`` (estimated, with its margin), ``fails`` or ``unknown``."""
-    evidence: str
-
-    def __post_init__(self) -> None:
-        one_of(self.answer, "A hypothesis' answer", ANSWERS)
-
-    def to_dict(self) -> dict[str, str]:
-        """Name, answer and evidence."""
-        return {"name": self.name, "answer": self.answer, "evidence": self.evidence}
 
 
 @dataclass(frozen=True)
@@ -91,68 +71,5 @@ class Theorem:
             "sentence": self.sentence,
             "hypotheses": [h.to_dict() for h in self.hypotheses],
             "conclusion": [self.ambiguity(t).named(self.latents) for t in range(len(self.conclusion))],
-            "rests_on": list(self.rests_on),
-        }
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Several theorems read on one subject, the weaker conclusions first."""
-
-    subject: str
-    theorems: tuple[Theorem, ...]
-
-    @property
-    def hypotheses(self) -> tuple[Hypothesis, ...]:
-        """Every hypothesis of every theorem, once."""
-        return tuple(dict.fromkeys(h for theorem in self.theorems for h in theorem.hypotheses))
-
-    @property
-    def broken(self) -> tuple[str, ...]:
-        """Names of the hypotheses that fail."""
-        return tuple(dict.fromkeys(name for theorem in self.theorems for name in theorem.broken))
-
-    @property
-    def rests_on(self) -> tuple[str, ...]:
-        """What the theorems that apply take for granted, and what they could not check."""
-        applying = [t for t in self.theorems if not t.broken]
-        return tuple(dict.fromkeys(s for theorem in applying for s in (*theorem.rests_on, *theorem.open)))
-
-    def theorem(self, name: str) -> Theorem:
-        """A theorem by name."""
-        one_of(name, "A theorem's name", tuple(t.name for t in self.theorems))
-        return next(t for t in self.theorems if t.name == name)
-
-    @property
-    def strongest(self) -> Theorem | None:
-        """The last theorem that no hypothesis breaks; ``None`` when all are broken."""
-        return next((t for t in reversed(self.theorems) if not t.broken), None)
-
-    def ambiguity(self, t: int) -> Ambiguity:
-        """Up to what latent ``t`` is pinned down by the strongest theorem that applies."""
-        return ANYTHING if self.strongest is None else self.strongest.ambiguity(t)
-
-    @property
-    def headline(self) -> str:
-        """The conclusion in one sentence."""
-        if self.strongest is None:
-            return f"Nothing is guaranteed about this {self.subject}: {self.theorems[0].sentence}"
-        return self.strongest.sentence
-
-    def __str__(self) -> str:
-        lines = [f"Reading of a {self.subject}", self.headline, ""]
-        lines += [f"  {t.answer:9} {t.name} ({t.source}): {t.sentence}" for t in self.theorems]
-        lines += ["", "Hypotheses", *(f"  {h.answer:9} {h.name}: {h.evidence}" for h in self.hypotheses)]
-        if self.rests_on:
-            lines += ["", "Rests on", *(f"  {sentence}" for sentence in self.rests_on)]
-        return "\n".join(lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain lists, numbers and strings, ready for JSON."""
-        return {
-            "subject": self.subject,
-            "headline": self.headline,
-            "theorems": [t.to_dict() for t in self.theorems],
-            "hypotheses": [h.to_dict() for h in self.hypotheses],
             "rests_on": list(self.rests_on),
         }

@@ -17,6 +17,7 @@ step; it is in units of pixels in [0, 1], where a slope is twice that between âˆ
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -87,9 +88,9 @@ class StyleGAN(Objective):
         }
         return terms["generator"] + terms["adversary"], terms
 
-    def sample(self, n: int, *, seed: int = 0) -> Tensor:
+    def sample(self, n: int, *, random_state: Any = 0) -> Tensor:
         """Images of fresh noise, in the units that the networks see."""
-        return sampled(self.generator, self.noise, n, seed)
+        return sampled(self.generator, self.noise, n, seeds.seed_of(random_state))
 
 
 def sampled(generator: nn.Module, noise: int, n: int, seed: int) -> Tensor:

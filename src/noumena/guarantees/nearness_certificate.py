@@ -1,7 +1,7 @@
-"""A reading of nearness: Theorems 1 to 3 of Nelson et al. (2026) on one subject, and how near it comes.
+"""A certificate of nearness: Theorems 1 to 3 of Nelson et al. (2026) on one subject, and how near it comes.
 
-Beside what every fitted reading says, it knows the error that Theorem 1 is proportional to, its bound where the user
-gives the constant, what whitening makes of it, and the errors measured between runs.
+It identifies no latent exactly. Beside what every certificate says, it knows the error that Theorem 1 is proportional
+to, its bound where the user gives the constant, what whitening makes of it, and the errors measured between runs.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from noumena.guarantees import lipschitz
 from noumena.guarantees.agreement import Agreement
+from noumena.guarantees.certificate import Certificate
 from noumena.guarantees.components import Components
-from noumena.guarantees.fitted import FittedReading
 from noumena.guarantees.lipschitz import BiLipschitz, proportional_term
 from noumena.guarantees.unmixing import SINGULAR, whitening_factor
 
@@ -37,7 +37,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Nearness(FittedReading):
+class Nearness(Certificate):
     """Theorems 1 to 3 read on one subject, with the numbers behind them."""
 
     measured: str
@@ -47,6 +47,17 @@ class Nearness(FittedReading):
     components: tuple[Components | None, ...]
     agreements: tuple[Agreement, ...]
     constant: float | None
+
+    def block_of(self, t: int) -> frozenset[int]:
+        """All latents: near is not apart."""
+        return frozenset(range(len(self.latents)))
+
+    @property
+    def why_open(self) -> str:
+        """Why no latent is identified."""
+        if self.strongest is None:
+            return super().why_open
+        return f"{self.strongest.name} pins it down within an error, not exactly"
 
     @property
     def term(self) -> float | None:
