@@ -76,6 +76,18 @@ def test_certify_demands_independence_when_asked(structures, here):
     assert independent["pairs"][0]["kind"] == "rotation"
 
 
+def test_certify_reads_a_structure_by_the_theorems_asked_for(structures, tmp_path, here):
+    found = nm.certify(structures["good"], by="mechanisms")
+    asked = ("certify", structures["good"], "--by", "mechanisms")
+    assert here(*asked).stdout.rstrip("\n") == str(found)
+    assert json.loads(here(*asked, "--json", "--out", tmp_path / "page").stdout) == found.to_dict()
+    page = (tmp_path / "page" / "report.html").read_text()
+    assert found.headline in page
+    assert "What is pinned down" in page
+    assert_refused(here("certify", structures["good"], "--by", "faith"))
+    assert_refused(here(*asked, "--query", "x1"))
+
+
 def test_certify_answers_every_query_in_order(structures, here):
     queries = ["pulse - voice", "pulse | voice", "pulse - pulse"]
     options = [word for text in queries for word in ("--query", text)]

@@ -17,7 +17,7 @@ from sklearn.decomposition import PCA, FastICA
 from sklearn.exceptions import ConvergenceWarning
 
 from noumena.estimators import VAE, Training
-from noumena.guarantees import Certificate, certify
+from noumena.guarantees import StructureCertificate, certify
 from noumena.metrics import agreement, mcc, structure_distance
 from noumena.penalties import DependencySparsity
 from noumena.worlds import Sample, World, family, structured
@@ -62,9 +62,9 @@ class Story:
     sample: Sample
     biased: VAE
     plain: VAE
-    certificate: Certificate
+    certificate: StructureCertificate
     """Of the fitted model with the bias; it never sees the truth."""
-    truth: Certificate
+    truth: StructureCertificate
     agreement: float
     scores: dict[str, np.ndarray]
     """MCC of every seed with and without the bias, and of the baselines."""

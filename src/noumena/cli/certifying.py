@@ -21,6 +21,9 @@ def certify(
     query: Annotated[
         list[str] | None, typer.Option(help='Ask about a set of latents, "(x1 & x2) - x3"; may be repeated.')
     ] = None,
+    by: Annotated[
+        str | None, typer.Option(help="Theorems to read it by: mechanisms, mixtures, degenerate or nearness.")
+    ] = None,
     threshold: Annotated[float | None, typer.Option(help="Strength above which a run's entry is a dependency.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the certificate and its page.")] = None,
     force: Force = False,
@@ -40,7 +43,7 @@ def certify(
         chosen = load(subject)
     else:
         require(threshold is None, "--threshold is for a run; a structure is read as it is.", f"{subject}")
-    found = certified(chosen, threshold=threshold, independent=independent)
+    found = certified(chosen, by=by, threshold=threshold, independent=independent)
     answers = [found.query(text) for text in query or []]
     if out is not None:
         claim(out, force=force, trains=False)
@@ -49,7 +52,8 @@ def certify(
 
         write_json(found.to_dict(), out / "certificate.json")
         chapter = certificate_chapter(found, queries=dict(zip(query or [], answers, strict=True)))
-        write(Page(title="What can be trusted", lead=f"{found.structure}", chapters=(chapter,)), out / "report.html")
+        lead = f"{getattr(found, 'structure', found.subject)}"
+        write(Page(title="What can be trusted", lead=lead, chapters=(chapter,)), out / "report.html")
     if as_json:
         asked = [{"query": text, **a.to_dict()} for text, a in zip(query or [], answers, strict=True)]
         print(json.dumps({"queries": asked} if query else found.to_dict(), indent=1, ensure_ascii=False))

@@ -125,12 +125,12 @@ class Certificate:
         """The last theorem without a failed or a missing premise, which verdicts are drawn from."""
         return next((t for t in reversed(self.theorems) if not t.broken and not self.missing(t)), None)
 
-    def ambiguity(self, t: str | int) -> Ambiguity:
+    def ambiguity(self, t: Any) -> Ambiguity:
         """Up to what latent ``t`` is pinned down by the strongest theorem that applies."""
         t = self.index(t)
         return ANYTHING if self.strongest is None else self.strongest.ambiguity(t)
 
-    def known_up_to(self, t: str | int) -> str:
+    def known_up_to(self, t: Any) -> str:
         """The ambiguity of latent ``t`` in the subject's own names."""
         return self.ambiguity(t).named(self.latents)
 

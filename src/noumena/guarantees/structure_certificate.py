@@ -210,7 +210,7 @@ class StructureCertificate(Certificate):
         """For a structure read off a decoder: what each entry near the threshold would change if it flipped."""
         return flips(self.structure)
 
-    def ambiguity(self, t: str | int) -> Ambiguity:
+    def ambiguity(self, t: Any) -> Ambiguity:
         """Up to what latent ``t`` is pinned down: element-wise, or together with its block; any map of one latent where
         nothing is proved."""
         block = tuple(sorted(self.block_of(self.structure.index(t))))
@@ -218,7 +218,7 @@ class StructureCertificate(Certificate):
             return Ambiguity("any")
         return Ambiguity("element-wise") if len(block) == 1 else Ambiguity("block-wise", (block,))
 
-    def known_up_to(self, t: str | int) -> str:
+    def known_up_to(self, t: Any) -> str:
         """The ambiguity of latent ``t`` in the structure's own names."""
         t = self.structure.index(t)
         block = sorted(self.block_of(t))

@@ -111,6 +111,7 @@ def _by(name: str, subject: Any, at: Any, settings: dict[str, Any]) -> Certifica
     takes = [name for name in parameters if name not in ("subject", "mixture", "at", "rows", "decoder")]
     wrong = [name for name in settings if name not in parameters]
     checks.require(not wrong, f"by={name!r} must come with settings among {', '.join(takes)}.", ", ".join(wrong))
+    subject = _read_file(subject) if _is_file(subject) else subject
     if "at" in parameters:
         return read(subject, at=at, **settings)
     law, facts = _mixture_of(subject, at)
@@ -181,10 +182,14 @@ def _certify_runs(subject: Any, asked: Asked) -> Certificate:
     return nearness(subject)
 
 
-def _certify_file(subject: Any, asked: Asked) -> Certificate:
+def _read_file(subject: Any) -> Structure:
     must = "A structure must be a CSV file; what was fitted into a folder is certified by nm.certify(nm.load(folder))."
     checks.require(not Path(subject).is_dir(), must, f"the folder {subject}")
-    return certify_structure(Structure.from_csv(Path(subject)), independent=asked.independent)
+    return Structure.from_csv(Path(subject))
+
+
+def _certify_file(subject: Any, asked: Asked) -> Certificate:
+    return certify_structure(_read_file(subject), independent=asked.independent)
 
 
 def _certify_decoder(subject: Any, asked: Asked) -> Certificate:

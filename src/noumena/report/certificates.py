@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from noumena.checks import InputError
-from noumena.guarantees import Answer, Certificate, certify
+from noumena.guarantees import Answer, Certificate, StructureCertificate, certify
 from noumena.guarantees.certificate import listed
 from noumena.guarantees.diversity import clauses
 from noumena.report import plots
@@ -31,13 +31,21 @@ SEEN = 400
 
 
 def certificate_chapter(certificate: Certificate, *, queries: Mapping[str, Answer] | None = None) -> Chapter:
-    """A certificate alone, of a structure, a world or a decoder."""
+    """A certificate alone; one of a structure or of what has a decoder with its pictures."""
+    if not isinstance(certificate, StructureCertificate):
+        return Chapter(
+            title=f"Certificate of a {certificate.subject}",
+            lead=f"{len(certificate.latents)} latents.",
+            verdict=verdict_of(certificate),
+            tables=(verdicts_table(certificate), hypotheses_table(certificate), theorems_table(certificate)),
+            details=str(certificate),
+        )
     figures = certificate_figures(certificate)
     if fits(certificate):
         figures = (structure_figure(certificate), *figures)
     asked = (queries_table(queries),) if queries else ()
     return Chapter(
-        title=f"Certificate of a {certificate.subject}",
+        title=f"StructureCertificate of a {certificate.subject}",
         lead=f"{certificate.structure.n_observed} observations of {certificate.structure.n_latents} latents.",
         verdict=verdict_of(certificate),
         figures=figures,
@@ -47,7 +55,7 @@ def certificate_chapter(certificate: Certificate, *, queries: Mapping[str, Answe
     )
 
 
-def certificate_figures(certificate: Certificate) -> tuple[Figure, ...]:
+def certificate_figures(certificate: StructureCertificate) -> tuple[Figure, ...]:
     """The structure as a graph, the order of its latents, its atoms, and a competitor where there is one."""
     graph = (graph_figure(certificate),) if fits(certificate) else ()
     rival = witness_figure(certificate)
@@ -55,7 +63,7 @@ def certificate_figures(certificate: Certificate) -> tuple[Figure, ...]:
     return (*graph, *drawn, *(() if rival is None else (rival,)))
 
 
-def certificate_tables(certificate: Certificate) -> tuple[Table, ...]:
+def certificate_tables(certificate: StructureCertificate) -> tuple[Table, ...]:
     """Verdicts, hypotheses, the conditions of Zheng et al. (2026), and what entries near the threshold would change."""
     flips = (flips_table(certificate),) if certificate.flips else ()
     return (
@@ -68,14 +76,14 @@ def certificate_tables(certificate: Certificate) -> tuple[Table, ...]:
     )
 
 
-def fits(certificate: Certificate) -> bool:
+def fits(certificate: StructureCertificate) -> bool:
     """Whether a structure is small enough to be drawn entry by entry."""
     return max(certificate.structure.n_observed, certificate.structure.n_latents) <= MOST_ROWS
 
 
 def shown(certificate: Certificate) -> list[int]:
     """The latents that are listed one by one: all, or of many the first that are not identified."""
-    everyone = list(range(certificate.structure.n_latents))
+    everyone = list(range(len(certificate.latents)))
     if len(everyone) <= MOST_ROWS:
         return everyone
     doubtful = [t for t in everyone if certificate.verdict(t).answer != "identified"]
@@ -86,12 +94,13 @@ def verdict_of(certificate: Certificate) -> Verdict:
     """The certificate's conclusion as a callout."""
     reasons = {v.reason: None for v in (certificate.verdict(t) for t in shown(certificate))}
     rests = f"This rests on: {'; '.join(certificate.rests_on)}."
-    left = (f"Not searched: {'; '.join(certificate.not_searched)}.",) if certificate.not_searched else ()
+    untried = certificate.not_searched if isinstance(certificate, StructureCertificate) else ()
+    left = (f"Not searched: {'; '.join(untried)}.",) if untried else ()
     why = (f"{_capital(r)}." for r in list(reasons)[:4])
     return Verdict(certificate.answer, certificate.headline, (*why, rests, *left))
 
 
-def structure_figure(certificate: Certificate) -> Figure:
+def structure_figure(certificate: StructureCertificate) -> Figure:
     """The learned structure alone."""
     S = certificate.structure
     strength = None if S.evidence is None else S.evidence.strength
@@ -99,7 +108,7 @@ def structure_figure(certificate: Certificate) -> Figure:
     return Figure(svg, "Learned structure: which observation depends on which latent, darker is stronger.")
 
 
-def graph_figure(certificate: Certificate) -> Figure:
+def graph_figure(certificate: StructureCertificate) -> Figure:
     """The structure as a bipartite graph, latents coloured by verdict."""
     S = certificate.structure
     answers = [certificate.verdict(t).answer for t in range(S.n_latents)]
@@ -107,7 +116,7 @@ def graph_figure(certificate: Certificate) -> Figure:
     return Figure(svg, "The same as a graph. Hover a latent to see its observations; its colour is its verdict.")
 
 
-def order_figure(certificate: Certificate) -> Figure:
+def order_figure(certificate: StructureCertificate) -> Figure:
     """The closure order as a Hasse diagram, coloured by verdict."""
     S = certificate.structure
     answers = [certificate.verdict(t).answer for t in range(S.n_latents)]
@@ -118,7 +127,7 @@ def order_figure(certificate: Certificate) -> Figure:
     )
 
 
-def atoms_figure(certificate: Certificate) -> Figure:
+def atoms_figure(certificate: StructureCertificate) -> Figure:
     """The atoms of the observations' latent sets as an UpSet plot."""
     return Figure(
         upset(certificate.structure),
@@ -126,7 +135,7 @@ def atoms_figure(certificate: Certificate) -> Figure:
     )
 
 
-def witness_figure(certificate: Certificate) -> Figure | None:
+def witness_figure(certificate: StructureCertificate) -> Figure | None:
     """Two latent spaces and one data cloud, for the first pair with a witness that verifies; ``None`` without one."""
     drawn_from = "" if certificate.model is not None else " It is drawn on a world made with this structure."
     certificate = certificate if certificate.model is not None else _example(certificate)
@@ -158,7 +167,7 @@ def witness_figure(certificate: Certificate) -> Figure | None:
     return None
 
 
-def _example(certificate: Certificate) -> Certificate:
+def _example(certificate: StructureCertificate) -> StructureCertificate:
     """The same structure in a world made with it, where a competitor is known and the world can be made."""
     S = certificate.structure
     if certificate.answer != "not identified" or max(S.n_observed, S.n_latents) > MOST_EXAMPLE:
@@ -169,7 +178,7 @@ def _example(certificate: Certificate) -> Certificate:
         return certificate
 
 
-def latents_table(certificate: Certificate) -> Table:
+def latents_table(certificate: StructureCertificate) -> Table:
     """Per latent: verdict, ambiguity, the closure of Zheng et al. (2026)."""
     S = certificate.structure
     rows = tuple(
@@ -192,7 +201,16 @@ def latents_table(certificate: Certificate) -> Table:
     )
 
 
-def kinds_table(certificate: Certificate) -> Table:
+def verdicts_table(certificate: Certificate) -> Table:
+    """Per latent: verdict, reason, ambiguity."""
+    rows = []
+    for t in shown(certificate):
+        verdict = certificate.verdict(t)
+        rows.append((certificate.latents[t], verdict.answer, certificate.known_up_to(t), verdict.reason))
+    return Table("What is pinned down", ("latent", "verdict", "known up to", "why"), tuple(rows))
+
+
+def kinds_table(certificate: StructureCertificate) -> Table:
     """How many observations depend on which latents, the most frequent sets first, where there are too many to draw."""
     S = certificate.structure
     often = sorted(S.kinds, key=lambda rows: (-len(rows), rows))[:MOST_KINDS]
@@ -227,7 +245,7 @@ def theorems_table(certificate: Certificate) -> Table:
     return Table("Theorems", ("theorem", "source", "weakest hypothesis", "reading"), rows)
 
 
-def paper_table(certificate: Certificate) -> Table:
+def paper_table(certificate: StructureCertificate) -> Table:
     """The clauses of Zheng et al. (2026) beside what is certified."""
     S = certificate.structure
     met = clauses(S)
@@ -251,7 +269,7 @@ def paper_table(certificate: Certificate) -> Table:
     )
 
 
-def flips_table(certificate: Certificate) -> Table:
+def flips_table(certificate: StructureCertificate) -> Table:
     """What every entry near the threshold would change."""
     rows = tuple(
         (

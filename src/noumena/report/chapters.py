@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from noumena.estimators import Estimator
-from noumena.guarantees import Certificate
+from noumena.guarantees import StructureCertificate
 from noumena.metrics import Agreement, agreement
 from noumena.report import plots
 from noumena.report.certificates import certificate_figures, certificate_tables, structure_figure, verdict_of
@@ -21,7 +21,7 @@ UNCERTIFIED = (
 )
 
 
-def model_chapter(model: Estimator, certificate: Certificate) -> Chapter:
+def model_chapter(model: Estimator, certificate: StructureCertificate) -> Chapter:
     """One fitted model: its structure, its certificate, its training over seeds; no truth needed.
 
     A structure of too many observations to be drawn entry by entry is counted by its sets of latents.

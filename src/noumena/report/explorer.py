@@ -1,7 +1,7 @@
 """The explorer of a certificate's structure: what a page carries to show a latent and to answer queries by itself.
 
 The page holds the support, the blocks that are proved apart and the known competitors; its script reads the language of
-``noumena.guarantees.queries`` and gives the answers of ``Certificate.query``, word by word.
+``noumena.guarantees.queries`` and gives the answers of ``StructureCertificate.query``, word by word.
 
 **Deviations**: the browser's tables of Unicode may be newer than Python's, so that an error may print a character as it
 is that Python writes as a number. A saved table has an apostrophe before words that a spreadsheet would run.
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from noumena.checks import InputError
-from noumena.guarantees import Certificate, queries
+from noumena.guarantees import StructureCertificate, queries
 from noumena.report.page import Explorer
 from noumena.structure import Structure
 
@@ -28,7 +28,7 @@ CAPTION = (
 )
 
 
-def explorer(certificate: Certificate) -> Explorer:
+def explorer(certificate: StructureCertificate) -> Explorer:
     """The structure of a certificate, to point at and to ask; of one too large for a page, a sentence that says so."""
     S = certificate.structure
     if max(S.n_observed, S.n_latents) * S.n_latents > MOST_ENTRIES:
@@ -45,7 +45,7 @@ def _left_out(why: str) -> Explorer:
     return Explorer(None, f"The box for queries is left out: {why}. {how}")
 
 
-def facts(certificate: Certificate) -> dict[str, Any]:
+def facts(certificate: StructureCertificate) -> dict[str, Any]:
     """What answers are made from, as plain lists, numbers and words; a competitor's sentence is kept once."""
     S = certificate.structure
     sentences: dict[str, int] = {}
