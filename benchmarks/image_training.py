@@ -24,7 +24,8 @@ from torch.nn import functional as F
 from noumena import DependencySparsity, FactorVAE, HessianPenalty, OroJaR, Training
 from noumena.estimators import loop
 from noumena.estimators.capture import tuned
-from noumena.estimators.sources import Bytes, Rows
+from noumena.estimators.fit_data import FitData, Standardised
+from noumena.estimators.sources import Bytes
 from noumena.nets import ConvDecoder, ConvEncoder
 from noumena.worlds.rooms import Rooms
 
@@ -84,8 +85,8 @@ class Ours:
         width = x.shape[1]
         mean, scale = torch.zeros(width, device=device), torch.full((width,), 255.0, device=device)
         nets: list[nn.Module] = [given._model(k, width, mean.cpu(), scale.cpu()).to(device) for k in given.seeds_]
-        kept = Bytes(torch.as_tensor(x, device=device), mean, scale)
-        self.fit = loop._Fit(nets, given.seeds_, Rows(kept, kept, ""), given.training)
+        rows = Standardised(Bytes(torch.as_tensor(x, device=device)), mean, scale, like=mean)
+        self.fit = loop._Fit(nets, given.seeds_, FitData(rows, rows, ""), given.training)
         self.batches = self.fit._batches()
 
     def step(self) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 import noumena as nm
-from noumena.estimators.loop import Objective, Rows, train
+from noumena.estimators.loop import FitData, Objective, train
 
 BIAS = 0.05 * nm.DependencySparsity()
 
@@ -32,6 +32,6 @@ class Valley(Objective):
 
 
 def walk(**settings):
-    rows = Rows(torch.ones(8, 1), torch.full((8, 1), 0.5), "")
+    rows = FitData(torch.ones(8, 1), torch.full((8, 1), 0.5), "")
     options = {"steps": 600, "learning_rate": 0.03, "batch_size": 8} | settings
     return train([Valley()], [0], rows, nm.Training(**options))

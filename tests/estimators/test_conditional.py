@@ -15,6 +15,8 @@ from torch.distributions import Independent, Normal, kl_divergence
 
 import noumena as nm
 from noumena.estimators.conditional import kl_between_normals
+from noumena.estimators.fit_data import split
+from noumena.estimators.sources import source_of
 
 QUICK = nm.Training(steps=4, batch_size=16)
 TINY = nm.MLP(hidden=(16,))
@@ -123,7 +125,8 @@ def test_the_split_keeps_every_row_with_its_own_u():
     model = quick(standardise=False)
     model._check()
     model.seeds_ = [0]
-    rows = model._rows(x, QUICK, torch.device("cpu"), model._beside(u, 60))[0]
+    beside = model._beside(u, 60)
+    rows = split(source_of(x), 0.1, standardise=False, beside=beside, like=torch.zeros(0))[0]
     for part in (rows.train, rows.held_out):
         assert torch.equal(part[:, 4:].argmax(dim=1), (part[:, 0] / 10).long())
         assert torch.equal(part[:, 4:].sum(dim=1), torch.ones(len(part)))

@@ -12,7 +12,7 @@ import noumena as nm
 from noumena.checks import InputError
 from noumena.estimators import loop
 from noumena.estimators.descent import BoundedDescent
-from noumena.estimators.loop import Objective, Rows, train
+from noumena.estimators.loop import FitData, Objective, train
 
 BIAS = 0.05 * nm.DependencySparsity(points=32)
 
@@ -30,7 +30,7 @@ class Tug(Objective):
 
 
 def rest(bound, starts=(3.0, 2.5), steps=500, **settings):
-    rows = Rows(torch.zeros(8, 1), torch.zeros(8, 1), "tug")
+    rows = FitData(torch.zeros(8, 1), torch.zeros(8, 1), "tug")
     plan = nm.Training(steps=steps, batch_size=8, learning_rate=0.1, **settings)
     found = train([Tug(s) for s in starts], list(range(len(starts))), rows, plan, bound=bound)
     return np.array([float(m.w) for m in found.models]), found
@@ -57,7 +57,7 @@ def test_weight_decay_shrinks_weights_by_a_share_of_the_rate_whatever_the_gradie
         def forward(self, x, draws, progress):
             return 0 * self.w.sum() + 0 * x.sum(), {}
 
-    rows = Rows(torch.zeros(8, 1), torch.zeros(8, 1), "still")
+    rows = FitData(torch.zeros(8, 1), torch.zeros(8, 1), "still")
     plan = nm.Training(steps=1, batch_size=8, learning_rate=0.1, weight_decay=0.5)
     shrunk = train([Still(3.0)], [0], rows, plan).models[0].w
     assert float(shrunk) == pytest.approx(3 * (1 - 0.1 * loop.one_cycle(0.0) * 0.5))
@@ -160,7 +160,7 @@ class Counts(Objective):
 
 @pytest.mark.parametrize(("falls", "warned"), [((1.0, 1.0), True), ((1.0, 0.0), False)])
 def test_lost_latents_are_a_warning_only_when_no_model_keeps_them(falls, warned):
-    rows = Rows(torch.zeros(8, 1), torch.zeros(8, 1), "counts")
+    rows = FitData(torch.zeros(8, 1), torch.zeros(8, 1), "counts")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         train([Counts(f) for f in falls], [0, 1], rows, nm.Training(steps=60, batch_size=8, learning_rate=0.1))

@@ -217,7 +217,7 @@ def test_a_round_begins_where_annealing_is_half_done_and_ends_where_it_is_over()
             seen.append(progress)
             return self.w.square().sum() + 0 * x.sum(), {}
 
-    rows = loop.Rows(torch.zeros(8, 1), torch.zeros(8, 1), "notes")
+    rows = FitData(torch.zeros(8, 1), torch.zeros(8, 1), "notes")
     loop.train([Notes()], [0], rows, nm.Training(steps=40, batch_size=8), start=0.5)
     trained = [p for p in seen if p < 1]  # held-out looks are taken at 1
     assert trained == pytest.approx([0.5 + 0.5 * k / 40 for k in range(40)])

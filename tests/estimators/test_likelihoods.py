@@ -17,6 +17,7 @@ from noumena.checks import InputError
 from noumena.derivatives import jacobian
 from noumena.estimators.likelihoods import check_range, emitting, misfit, output
 from noumena.estimators.loop import Training
+from noumena.estimators.sources import source_of
 from noumena.estimators.vae import VAEObjective
 from noumena.nets.conv import ConvDecoder, ConvEncoder
 
@@ -283,9 +284,9 @@ def test_bad_input_is_one_sentence(model: Any) -> None:
 
 
 def test_bytes_and_the_normal_likelihood_are_free_of_the_range() -> None:
-    check_range(pictures(), "bernoulli")
-    check_range(Spots(), "bernoulli")
-    check_range(np.array([[-3.0]]), "normal")
+    check_range(source_of(pictures()), "bernoulli")
+    check_range(source_of(Spots()), "bernoulli")
+    check_range(source_of(np.array([[-3.0]])), "normal")
 
 
 @pytest.mark.parametrize("moved", [3.0, -1.0])

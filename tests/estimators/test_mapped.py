@@ -12,7 +12,8 @@ from sklearn.base import clone
 import noumena as nm
 from noumena.checks import InputError
 from noumena.data import tables
-from noumena.estimators import sources as shown
+from noumena.estimators import fit_data, sources
+from noumena.estimators.sources import Numbers, OnDisk, Places
 
 QUICK = nm.Training(steps=40, batch_size=32)
 
@@ -40,12 +41,14 @@ def test_a_table_on_disk_gives_the_model_that_it_gives_in_memory(mapped: np.ndar
 def test_rows_on_disk_are_read_batch_by_batch(mapped: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def read(self: shown.Mapped, places: np.ndarray) -> np.ndarray:
-        asked.append(len(places))
-        return np.asarray(self.source[places])
+    def read(self: OnDisk, places: Places) -> np.ndarray:
+        rows = np.asarray(self.rows[places])
+        asked.append(rows[..., 0].size)
+        return rows
 
-    monkeypatch.setattr(shown.Mapped, "_read", read)
-    monkeypatch.setattr(shown, "AT_ONCE", 2000)
+    monkeypatch.setattr(OnDisk, "read", read)
+    monkeypatch.setattr(sources, "AT_ONCE", 2000)
+    monkeypatch.setattr(sources, "ON_DISK_AT_ONCE", 2000)
     nm.VAE(2, training=QUICK, random_state=0).fit(mapped)
     assert len(asked) > QUICK.steps
     assert asked.count(32) >= QUICK.steps
@@ -55,19 +58,19 @@ def test_rows_on_disk_are_read_batch_by_batch(mapped: np.ndarray, monkeypatch: p
 def test_moments_of_stretches_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     x = 1e9 + np.random.default_rng(0).normal(size=(1000, 3))
     places = np.random.default_rng(1).permutation(1000)[:700]
-    monkeypatch.setattr(shown, "ON_DISK_AT_ONCE", 50)
-    mean, spread = shown.moments(x, places)
+    monkeypatch.setattr(sources, "ON_DISK_AT_ONCE", 50)
+    mean, spread = fit_data.moments(Numbers(x), places)
     assert np.allclose(mean, x[places].mean(axis=0), rtol=1e-15)
     assert np.allclose(spread, x[places].std(axis=0), rtol=1e-6)
 
 
 def test_a_fingerprint_of_stretches_is_that_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.arange(30.0).reshape(10, 3)
-    whole = shown.digest(x)
-    monkeypatch.setattr(shown, "ON_DISK_AT_ONCE", 6)
-    assert shown.digest(x) == whole
+    whole = Numbers(x).digest()
+    monkeypatch.setattr(sources, "ON_DISK_AT_ONCE", 6)
+    assert Numbers(x).digest() == whole
     x[9, 2] += 1
-    assert shown.digest(x) != whole
+    assert Numbers(x).digest() != whole
 
 
 def test_what_is_wrong_far_down_on_disk_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

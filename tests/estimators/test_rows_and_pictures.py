@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import noumena as nm
-from noumena.estimators import sources as shown
-from noumena.estimators.sources import Bytes, Lazy, Rows, are_pictures
+from noumena.estimators import sources
+from noumena.estimators.fit_data import FitData, Standardised, split
+from noumena.estimators.sources import Bytes, ImageRows, source_of
 from noumena.worlds.rooms import Rooms
 
 QUICK = nm.Training(steps=6, batch_size=16)
@@ -67,20 +68,22 @@ def test_bytes_may_be_standardised_as_numbers_are():
 
 
 def test_bytes_stay_bytes_until_they_are_asked_for():
-    kept = Bytes(torch.as_tensor(PIXELS), torch.zeros(12), torch.full((12,), 255.0))
-    assert kept.stored.dtype == torch.uint8
+    rows = split(source_of(PIXELS), 0.5, standardise=False, beside=None, like=torch.zeros(0))[0].train
+    assert rows.source.rows.dtype == torch.uint8
+    rows = Standardised(source_of(PIXELS), torch.zeros(12), torch.full((12,), 255.0), torch.zeros(0))
     index = torch.tensor([[1, 5], [7, 0]])
-    assert torch.allclose(kept[index], torch.as_tensor(PIXELS / np.float32(255))[index])
-    assert kept[:3].shape == (3, 12)
+    assert torch.allclose(rows[index], torch.as_tensor(PIXELS / np.float32(255))[index])
+    assert rows[:3].shape == (3, 12)
 
 
 def test_pictures_are_asked_for_batch_by_batch():
     album = Album(PIXELS)
-    lazy = Lazy(album, np.arange(60)[::-1].copy(), torch.zeros(12), torch.ones(12))
-    found = lazy[torch.tensor([[0, 1], [2, 59]])]
+    backwards = np.arange(60)[::-1].copy()
+    rows = Standardised(ImageRows(album), torch.zeros(12), torch.ones(12), torch.zeros(0), backwards)
+    batches = rows[torch.tensor([[0, 1], [2, 59]])]
     assert album.asked == 4
-    assert torch.equal(found[1, 1], torch.as_tensor(PIXELS[0]).float())
-    assert len(lazy[:5]) == 5
+    assert torch.equal(batches[1, 1], torch.as_tensor(PIXELS[0]).float())
+    assert len(rows[:5]) == 5
 
 
 def test_bytes_that_may_not_be_written_to_are_read():
@@ -92,14 +95,14 @@ def test_bytes_that_may_not_be_written_to_are_read():
 
 
 def test_only_so_many_rows_of_pictures_are_made_at_once(monkeypatch):
-    monkeypatch.setattr(shown, "AT_ONCE", 12 * 7)
-    kept = Bytes(torch.as_tensor(PIXELS), torch.zeros(12), torch.ones(12))
-    assert Rows(kept, kept, "").whole.shape == (7, 12)
+    monkeypatch.setattr(sources, "AT_ONCE", 12 * 7)
+    rows = Standardised(Bytes(PIXELS), torch.zeros(12), torch.ones(12), torch.zeros(0))
+    assert FitData(rows, rows, "").train_at_once.shape == (7, 12)
     numbers = torch.zeros(60, 12)
-    assert Rows(numbers, numbers, "").whole is numbers
+    assert FitData(numbers, numbers, "").train_at_once is numbers
     fitted = vae().fit(PIXELS)
     whole = fitted.transform(PIXELS)
-    monkeypatch.setattr(shown, "AT_ONCE", 10**6)
+    monkeypatch.setattr(sources, "AT_ONCE", 10**6)
     assert np.allclose(whole, fitted.transform(PIXELS), atol=1e-6)
 
 
@@ -115,7 +118,7 @@ def test_a_killed_fit_on_pictures_resumes_and_other_pictures_are_refused(tmp_pat
 
 def test_rooms_are_rendered_while_a_model_is_trained():
     rooms = Rooms(4)
-    assert are_pictures(rooms)
+    assert isinstance(source_of(rooms), ImageRows)
     assert torch.equal(rooms.pictures(np.array([5, 3]))[1], rooms.render(rooms.levels([3])).flatten(1)[0])
 
     @dataclass

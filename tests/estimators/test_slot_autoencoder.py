@@ -12,6 +12,7 @@ from torch import nn
 
 from noumena.checks import InputError
 from noumena.estimators.autoencoder import Autoencoder
+from noumena.estimators.fit_data import FitData
 from noumena.estimators.loop import Training
 from noumena.estimators.slots import NET, SlotAutoencoder, regrouped
 from noumena.metrics.slots import sis
@@ -70,8 +71,7 @@ def test_a_first_stage_ends_in_slots_of_few_observations_and_reconstructs_as_bef
             codec.encoder[-1].weight[:2] *= torch.tensor([[5.0], [0.2]])
             codec.decoder[0].weight[:, [0, 3]] *= 30.0  # two loud latents, in different slots
     before = [codec.decoder(codec.code(x)) for codec in plain]
-    rows = model._rows(x.numpy(), QUICK, torch.device("cpu"))[0]
-    model._begin(plain, type(rows)(x, x, ""), Training(steps=1).set_params(steps=0))
+    model._begin(plain, FitData(x, x, ""), Training(steps=1).set_params(steps=0))
     for codec, wanted in zip(plain, before, strict=True):
         torch.testing.assert_close(codec.decoder(codec.code(x)), wanted, rtol=1e-4, atol=1e-4)
         loud = codec.decoder[0].weight.norm(dim=0).topk(2).indices.sort().values.tolist()

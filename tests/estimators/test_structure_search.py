@@ -8,13 +8,13 @@ from sklearn.exceptions import ConvergenceWarning
 import noumena as nm
 from noumena.checks import DivergenceError
 from noumena.estimators import base as estimator
+from noumena.estimators.fit_data import FitData
 from noumena.estimators.loop import train
 from noumena.estimators.refit import search as structure_search
 from noumena.estimators.refit.directions import Directions, sparse_directions
 from noumena.estimators.refit.masked import MaskedDecoder, masked, plain
 from noumena.estimators.refit.refit import Difference, Refit, restarted
 from noumena.estimators.refit.search import Search, State, faintest, flipped, missing, row_errors, wanted
-from noumena.estimators.sources import Rows
 
 PLAN = nm.Training(steps=400)
 
@@ -118,12 +118,12 @@ def test_residuals_name_the_dependency_that_is_missing_and_the_faintest_comes_fi
     place = order[-1]
     lacking = flipped(support, [place])
     state = State(masked([best], [lacking])[0], lacking, np.ones(3))
-    assert missing(state, Rows(x[:1000], x[1000:], ""))[0] == place
+    assert missing(state, FitData(x[:1000], x[1000:], ""))[0] == place
 
 
 def standardised(sample, model):
     x = (sample.x - model.mean.numpy()) / model.scale.numpy()
-    return Rows(*torch.as_tensor(x).to(model.mean).split([1200, 300]), "")
+    return FitData(*torch.as_tensor(x).to(model.mean).split([1200, 300]), "")
 
 
 def test_a_structure_that_lacks_a_dependency_is_seen_by_what_its_residuals_want(fitted):
@@ -221,7 +221,7 @@ def test_a_model_in_a_local_minimum_begins_again_and_one_as_good_as_the_best_is_
     support = model.structure_.dense.astype(bool)
     best = model.models_[model.best_]
     x = torch.as_tensor((sample.x - best.mean.numpy()) / best.scale.numpy()).to(best.mean)
-    rows = Rows(x[:1200], x[1200:], "")
+    rows = FitData(x[:1200], x[1200:], "")
     bare = plain(best)
     turned = plain(best)
     structure_search.remix(turned.encoder, turned.decoder, torch.diag(torch.tensor([-1.0, 1.0, 1.0])))

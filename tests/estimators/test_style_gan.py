@@ -13,10 +13,10 @@ from torch.nn.functional import softplus
 
 from noumena import seeds
 from noumena.checks import InputError
+from noumena.estimators.fit_data import FitData
 from noumena.estimators.images.style_gan import StyleGAN, squared_slope
 from noumena.estimators.images.style_networks import StyleDiscriminator, StyleGenerator
 from noumena.estimators.loop import train
-from noumena.estimators.sources import Rows
 from noumena.estimators.training import Training
 
 GENERATOR = StyleGenerator(1, 8, widths=(6, 4), style=5, depth=2)
@@ -36,7 +36,7 @@ def bars(rows: int = 64) -> Tensor:
 
 
 def trained(seeds_: list[int], *, steps: int = 3, **settings: Any) -> list[Any]:
-    rows = Rows(bars(), bars(16), "bars")
+    rows = FitData(bars(), bars(16), "bars")
     plan = Training(**{"steps": steps, "batch_size": 16, "learning_rate": 2e-3, "schedule": "constant", **settings})
     return list(train([game(s) for s in seeds_], seeds_, rows, plan).models)
 
@@ -124,7 +124,7 @@ def test_the_mapping_moves_a_hundredth_as_fast_and_nobody_remembers_directions()
 
 
 def test_the_last_weights_are_kept_and_not_those_of_the_best_look() -> None:
-    rows, models = Rows(bars(), bars(16), "bars"), [game(0)]
+    rows, models = FitData(bars(), bars(16), "bars"), [game(0)]
     plan = Training(steps=6, batch_size=16, learning_rate=2e-2, schedule="constant")
     seen = train(models, [0], rows, plan)  # type: ignore[arg-type]
     last = [np.array(seen.history.values[name])[-1] for name in ("objective", "adversary")]
@@ -154,7 +154,7 @@ def test_training_brings_samples_to_the_data_and_to_all_kinds_of_it() -> None:
         model = StyleGAN(small, StyleDiscriminator(1, 4, widths=(8,))(16, 1), noise=2, r1=0.2)
     before = torch.cdist(model.sample(64), ends).amin(dim=1).mean()
     plan = Training(steps=100, batch_size=32, learning_rate=2e-2, schedule="constant")
-    train([model], [0], Rows(ends.repeat(32, 1), ends.repeat(8, 1), "ends"), plan)
+    train([model], [0], FitData(ends.repeat(32, 1), ends.repeat(8, 1), "ends"), plan)
     after, nearest = torch.cdist(model.sample(64), ends).min(dim=1)
     assert float(after.mean()) < 0.4 * float(before)
     assert 0.1 < float(nearest.float().mean()) < 0.9

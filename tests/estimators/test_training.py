@@ -9,7 +9,7 @@ from small_fits import BIAS, Dies, Valley, data, walk
 import noumena as nm
 from noumena.estimators import loop
 from noumena.estimators.descent import clip_each
-from noumena.estimators.loop import Objective, Rows, train
+from noumena.estimators.loop import FitData, Objective, train
 
 
 def parameters(model):
@@ -92,7 +92,7 @@ class Noisy(Objective):
 
 
 def test_every_epoch_sees_every_row_once_in_a_new_order_with_new_draws():
-    rows = Rows(torch.arange(40.0)[:, None], torch.ones(4, 1), "")
+    rows = FitData(torch.arange(40.0)[:, None], torch.ones(4, 1), "")
     fit = loop._Fit([Noisy(), Noisy()], [0, 1], rows, nm.Training(steps=80, batch_size=4))
     seen, noise = [], []
     for x, draws in fit._batches():
@@ -155,7 +155,7 @@ class Duel(Objective):
 
 
 def duel(objective=None, **settings):
-    rows = Rows(torch.ones(8, 1), torch.ones(8, 1), "")
+    rows = FitData(torch.ones(8, 1), torch.ones(8, 1), "")
     return train([objective or Duel()], [0], rows, nm.Training(**{"steps": 90, "learning_rate": 0.05} | settings))
 
 
@@ -177,7 +177,7 @@ def test_parameters_move_at_their_own_pace():
 
     slow, fast = 30 - float(duel(Slow()).models[0].opponent), 30 - float(duel().models[0].opponent)
     assert slow == pytest.approx(fast / 10, rel=0.05)
-    fit = loop._Fit([Slow()], [0], Rows(torch.ones(8, 1), torch.ones(8, 1), ""), nm.Training())
+    fit = loop._Fit([Slow()], [0], FitData(torch.ones(8, 1), torch.ones(8, 1), ""), nm.Training())
     assert [g["betas"] for g in fit.descent.optimizer.param_groups] == [(0.9, 0.999), (0.0, 0.9)]
 
 
@@ -185,7 +185,7 @@ def test_an_unjudged_model_is_kept_as_it_is_last():
     class Unjudged(Valley):
         judged = False
 
-    rows = Rows(torch.ones(8, 1), torch.full((8, 1), 0.5), "")
+    rows = FitData(torch.ones(8, 1), torch.full((8, 1), 0.5), "")
     options = nm.Training(steps=600, learning_rate=0.03, batch_size=8, patience=2)
     trained = train([Unjudged()], [0], rows, options)
     assert float(trained.models[0].w) == pytest.approx(1.0, abs=0.01)
@@ -243,7 +243,7 @@ def test_models_side_by_side_train_as_models_batched():
     class Apart(Noisy):
         batched = False
 
-    rows = Rows(torch.arange(40.0)[:, None], torch.ones(4, 1), "")
+    rows = FitData(torch.arange(40.0)[:, None], torch.ones(4, 1), "")
     plan = nm.Training(steps=40, batch_size=4, learning_rate=0.05)
     as_one, apart = (train([kind(), kind()], [0, 1], rows, plan) for kind in (Noisy, Apart))
     assert np.allclose(as_one.objectives, apart.objectives, rtol=1e-6)

@@ -9,7 +9,7 @@ from small_fits import BIAS, Dies, data, walk
 
 import noumena as nm
 from noumena.estimators import loop
-from noumena.estimators.loop import Objective, Rows, train
+from noumena.estimators.loop import FitData, Objective, train
 
 
 def test_a_resumed_fit_remembers_the_best_look_before_it_was_killed(tmp_path, monkeypatch):
@@ -52,13 +52,13 @@ class Cliff(Objective):
 
 
 def test_all_models_diverging_late_is_still_an_error():
-    rows = Rows(torch.ones(8, 1), torch.ones(8, 1), "")
+    rows = FitData(torch.ones(8, 1), torch.ones(8, 1), "")
     with pytest.raises(nm.DivergenceError, match="by step 6"):
         train([Cliff()], [0], rows, nm.Training(steps=120, learning_rate=0.01))
 
 
 def test_a_model_that_stopped_before_is_not_called_diverged():
-    rows = Rows(torch.ones(8, 1), torch.ones(8, 1), "")
+    rows = FitData(torch.ones(8, 1), torch.ones(8, 1), "")
 
     class Still(Cliff):
         def forward(self, x, draws, progress):
@@ -83,7 +83,7 @@ class Fragile(Objective):
 
 
 def test_one_diverging_model_does_not_harm_the_others():
-    rows = Rows(torch.ones(8, 1), torch.ones(8, 1), "")
+    rows = FitData(torch.ones(8, 1), torch.ones(8, 1), "")
     with pytest.warns(ConvergenceWarning, match="1 of 2 models"):
         trained = train([Fragile(True), Fragile(False)], [0, 1], rows, nm.Training(steps=200, learning_rate=0.1))
     assert trained.diverged.tolist() == [True, False]
@@ -109,7 +109,7 @@ class Interrupts(Objective):
 
 def test_ctrl_c_keeps_the_best_models_so_far():
     Interrupts.calls = 0
-    rows = Rows(torch.ones(8, 1), torch.ones(8, 1), "")
+    rows = FitData(torch.ones(8, 1), torch.ones(8, 1), "")
     with pytest.warns(ConvergenceWarning, match="Stopped by hand"):
         trained = train([Interrupts()], [0], rows, nm.Training(steps=1000, learning_rate=0.05))
     assert trained.interrupted

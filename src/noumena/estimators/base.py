@@ -10,9 +10,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import replace
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -30,30 +28,15 @@ from noumena.estimators.builders import as_usual, description, fits_batched, fre
 from noumena.estimators.builders import network as network
 from noumena.estimators.codec import Codec as Codec
 from noumena.estimators.codec import Decoder as Decoder
+from noumena.estimators.codec import explained
+from noumena.estimators.fit_data import FitData, far, split
 from noumena.estimators.likelihoods import check_range
 from noumena.estimators.loop import Trained, Training, train
 from noumena.estimators.polish import polish
 from noumena.estimators.refit.refit import Refit
 from noumena.estimators.refit.search import search_and_refit, searchable
-from noumena.estimators.sources import (
-    PIXEL,
-    Rows,
-    are_pictures,
-    as_tensor,
-    bytes_of,
-    check_pictures,
-    check_spread,
-    digest,
-    explained,
-    far,
-    floats,
-    left,
-    mapped_of,
-    moments,
-    standardised,
-    stretches,
-)
-from noumena.estimators.transformer import Transformer, whole
+from noumena.estimators.sources import Source, numbers_of, source_of, stretches
+from noumena.estimators.transformer import Transformer, transactional
 from noumena.estimators.written import written
 from noumena.penalties import Penalty
 from noumena.penalties.sparsity import counts_dependencies
@@ -71,10 +54,9 @@ class Estimator(Transformer):
     ``points_`` (model, batch, latent: every model's latents of the same few training rows), ``structure_``,
     ``decoder_``.
 
-    Observations may be a table of bytes, such as flat images, which stays in bytes on the device; where it is not
-    standardised, networks see it in units of 255. They may also be pictures that are read or rendered when they are
-    asked for, such as a world of images. A table of floats that is a memory map (``np.load(path, mmap_mode="r")``)
-    stays on disk, and only the rows of a batch are ever held.
+    Observations may be whatever ``sources.source_of`` takes: a table of numbers, or of bytes, such as flat images,
+    which stays in bytes on the device and is seen in units of 255 where it is not standardised; images that are read
+    or rendered when they are asked for; a memory map (``np.load(path, mmap_mode="r")``), which stays on disk.
     """
 
     n_latents: int
@@ -106,21 +88,13 @@ class Estimator(Transformer):
             repr(self.penalty),
         )
 
-    def _table(self, x: Any) -> Any:
-        """Checked observations; columns may be constant, as margins of images are, unless all are standardised."""
-        if are_pictures(x):
-            check_pictures(x)
-            checks.require(not self.standardise, "Pictures must come with standardise=False.", "standardise=True")
-            return x
-        mapped = mapped_of(x)
-        if mapped is not None:
-            return checks.mapped(mapped, "x", min_rows=2, varying=bool(self.standardise))
-        stored = bytes_of(x)
-        if stored is None or len(stored) < 2:
-            return checks.table(x, "x", min_rows=2, varying=bool(self.standardise))
-        constant = np.flatnonzero(np.ptp(stored, axis=0) == 0) if self.standardise else np.empty(0)
-        checks.require(constant.size == 0, "x must vary in every column.", f"constant columns {checks.few(constant)}")
-        return stored
+    def _source(self, x: Any) -> Source:
+        """The rows of a fit; columns may be constant, as margins of images are, unless all are standardised."""
+        return source_of(self._flat(x), to_fit=True, standardise=bool(self.standardise))
+
+    def _flat(self, x: Any) -> Any:
+        """Observations as flat rows, where they may come in another shape."""
+        return x
 
     def _beside(self, y: Any, rows: int) -> np.ndarray | None:
         """Columns, made of ``y``, that the models see beside the observations; none by default."""
@@ -128,7 +102,7 @@ class Estimator(Transformer):
 
     # ---- scikit-learn's verbs ----------------------------------------------------------------------------
 
-    @whole
+    @transactional
     @as_usual()
     def fit(self, X: Any, y: Any = None):
         """Train ``n_models`` seeds on ``X`` (batch, observed) and keep the best; ``y`` is ignored."""
@@ -138,15 +112,18 @@ class Estimator(Transformer):
         self._check()
         training.check()
         device = training.torch_device()
-        array = self._table(X)
-        n_observed = prod(array.shape) if are_pictures(array) else array.shape[1]
+        source = self._source(X)
+        n_observed = source.width
         n_latents = checks.count(self._size(n_observed), "n_latents")
         must = "x must have at least as many rows as latents."
-        checks.require(len(array) >= n_latents, must, f"{len(array)} rows and {n_latents} latents")
-        self._compare_columns(X, np.empty((0, n_observed)) if are_pictures(array) else array, reset=True)
+        checks.require(len(source) >= n_latents, must, f"{len(source)} rows and {n_latents} latents")
+        self._compare_columns(X, n_observed, reset=True)
         seed = seeds.seed_of(self.random_state)
         self.seeds_ = [seed + k for k in range(self.n_models)]
-        rows, mean, scale = self._rows(array, training, device, self._beside(y, len(array)))
+        like = torch.empty(0, device=device, dtype=getattr(torch, training.dtype))
+        beside = self._beside(y, len(source))
+        rows, *units = split(source, training.held_out, standardise=bool(self.standardise), beside=beside, like=like)
+        mean, scale = (torch.as_tensor(unit) for unit in units)
         models = [self._model(s, n_observed, mean, scale) for s in self.seeds_]
         rows = replace(rows, fingerprint=self._fingerprint(rows.data, training, description(models[0])))
         frozen = any(not weight.requires_grad for weight in models[0].parameters())
@@ -159,11 +136,11 @@ class Estimator(Transformer):
         self.refit_ = None
         if training.refit and not frozen and not self.interrupted_ and self._searches(rows, n_observed):
             self._refit(lambda s: self._model(s, n_observed, mean, scale).to(models[0].mean), rows, training)
-        if device.type != "mps" and far(mean.numpy(), scale.numpy()):  # finished models then see rows as the fit did
+        if device.type != "mps" and far(*units):  # finished models then see rows as the fit did
             for model in self.models_:
                 model.double().load_state_dict({"mean": mean, "scale": scale}, strict=False)
-        few = rows.held_out[:POINTS] if "reconstruction" in self.terms_ else None
-        self.explained_ = None if few is None else [explained(model, few) for model in self.models_]
+        judged = rows.held_out[:POINTS] if "reconstruction" in self.terms_ else None
+        self.explained_ = None if judged is None else [explained(model, judged) for model in self.models_]
         return self
 
     def _own_builders(self) -> bool:
@@ -184,40 +161,40 @@ class Estimator(Transformer):
         checks.require(reached > 0, "within must bound a loss that is positive.", f"{reached:.3g} without the penalty")
         return (1 + training.within) * reached
 
-    def _adopt(self, models: list[Codec], rows: Rows, training: Training, bound: float | None) -> None:
+    def _adopt(self, models: list[Codec], rows: FitData, training: Training, bound: float | None) -> None:
         fitted = train(list(models), self.seeds_, rows, training, bound=bound)
         fitted = polish(fitted, self.seeds_, rows, training, bound=bound)
         self._take(fitted, rows)
         self.history_ = fitted.history
 
-    def _searches(self, rows: Rows, n_observed: int) -> bool:
+    def _searches(self, rows: FitData, n_observed: int) -> bool:
         """Whether a fit is followed by a search of its structure: where a penalty counts dependencies, the decoder is a
         network of its own, and sizes allow it."""
         plain = self._sparse_refit and getattr(self, "likelihood", "normal") == "normal"
         return plain and counts_dependencies(self.penalty) and searchable(n_observed, self.n_latents, rows)
 
-    def _refit(self, fresh: Callable[[int], Codec], rows: Rows, training: Training) -> None:
+    def _refit(self, fresh: Callable[[int], Codec], rows: FitData, training: Training) -> None:
         """Exactly sparse models in place of the penalised ones, whose curves stay."""
         sound = np.flatnonzero(~self.diverged_).tolist()
         read_off = {k: self.structure_of(k).dense for k in sound}
         try:
-            found = search_and_refit(self.models_, fresh, read_off, self.seeds_, rows, training)
+            refitted = search_and_refit(self.models_, fresh, read_off, self.seeds_, rows, training)
         except DivergenceError:
             warnings.warn("The refit diverged; the penalised models are kept.", ConvergenceWarning, stacklevel=4)
             return
-        if found is None:
+        if refitted is None:
             self.interrupted_ = True
             return
         lost = self.diverged_
-        self._take(found[0], rows)
-        self.refit_, self.diverged_ = found[1], self.diverged_ | lost
+        self._take(refitted[0], rows)
+        self.refit_, self.diverged_ = refitted[1], self.diverged_ | lost
 
-    def _take(self, fitted: Trained, rows: Rows) -> None:
+    def _take(self, fitted: Trained, rows: FitData) -> None:
         """Fitted models as those of this estimator, the best by its held-out objective."""
         models: list[Any] = fitted.models
         with torch.no_grad():
             for model in models:
-                model.settle(rows.whole)
+                model.settle(rows.train_at_once)
             points = [model.code(rows.train[:POINTS]) for model in models]
         self.points_ = torch.stack(points).double().cpu().numpy()
         self._n_features_out = self.points_.shape[-1]
@@ -247,7 +224,7 @@ class Estimator(Transformer):
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the objective of the best model on ``X``: higher is better, as scikit-learn wants."""
         check_is_fitted(self)
-        rows, model = self._ready(X, "x", self.best_)
+        rows, model = self._rows_and_model(X, self.best_)
         rows = torch.cat([(rows - model.mean) / model.scale] * model.players)  # each sees every row
         check_range(rows, getattr(self, "likelihood", "normal"))
         draws = model.draws(len(rows), seeds.generator(0, "held-out draws"))
@@ -278,9 +255,9 @@ class Estimator(Transformer):
         """
         names = getattr(self, "feature_names_in_", None)
         points = self.points_of(k)
-        some = points[: within(len(points), self.n_features_in_, points.shape[1])]
+        points = points[: within(len(points), self.n_features_in_, points.shape[1])]
         line = EXACT if threshold is None and self.refit_ is not None else threshold
-        return Structure.from_decoder(self.models_[k].decode, some, threshold=line, observed=names)
+        return Structure.from_decoder(self.models_[k].decode, points, threshold=line, observed=names)
 
     def points_of(self, k: int) -> Tensor:
         """The k-th model's latents of some training rows, as a tensor beside its weights: all that were kept, however
@@ -289,39 +266,6 @@ class Estimator(Transformer):
         return torch.as_tensor(self.points_[k]).to(self.models_[k].mean)
 
     # ---- inside ------------------------------------------------------------------------------------------
-
-    def _rows(
-        self, array: Any, training: Training, device: torch.device, beside: np.ndarray | None = None
-    ) -> tuple[Rows, Tensor, Tensor]:
-        """Split and standardise. The split depends on the number of rows only, so all seeds share it."""
-        n, dtype = len(array), getattr(torch, training.dtype)
-        order = torch.randperm(n, generator=seeds.generator(0, "held-out rows", n))
-        n_held_out = min(n - 1, max(1, round(training.held_out * n))) if training.held_out > 0 else 0
-        data = digest(array, beside)
-        kept, held = order[n_held_out:].numpy(), (order[:n_held_out] if n_held_out else order).numpy()
-        stays = are_pictures(array) or (beside is None and (mapped_of(array) is not None or array.dtype == np.uint8))
-        mean, scale = self._units(array, kept, PIXEL if stays and mapped_of(array) is None else 1.0)
-        units = torch.as_tensor(mean), torch.as_tensor(scale)
-        if stays:
-            short = [unit.to(device, dtype) for unit in units]
-            train_rows, held_out = (left(array, places, *short, exact=(mean, scale)) for places in (kept, held))
-            return Rows(train_rows, held_out, "", data), *units
-        near, aside = (standardised(array, places, mean, scale, dtype) for places in (kept, held))
-        if beside is not None:
-            near, aside = (
-                torch.cat([part, torch.as_tensor(beside[places]).to(part)], dim=1)
-                for part, places in ((near, kept), (aside, held))
-            )
-        return Rows(near.to(device), aside.to(device), "", data), *units
-
-    def _units(self, array: Any, kept: np.ndarray, unit: float) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and scale of the rows in float64: their own where they are standardised, else zero and a unit."""
-        if self.standardise:
-            mean, spread = moments(array, kept)
-            check_spread(spread)
-            return mean, np.where(spread > 0, spread, 1.0)
-        width = prod(array.shape) if are_pictures(array) else array.shape[1]
-        return np.zeros(width), np.full(width, unit)
 
     def _model(self, seed: int, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         with seeds.global_torch(seed, "initial weights"):
@@ -336,47 +280,37 @@ class Estimator(Transformer):
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
     def _through(self, x: Any, verb: str, k: int) -> Any:
-        rows, model = self._given(x, "z" if verb == "decode" else "x", k)
-        width = max(self.n_features_in_, 1)
+        """What the k-th model makes of rows, or of latents that it is to ``decode``, in their kind and precision."""
+        source = self._latents(x) if verb == "decode" else self._observations(x)
+        model = self.models_[k].in_precision(source.dtype)
         with torch.no_grad():
-            parts = [getattr(model, verb)(floats(rows, some, model.mean)) for some in stretches(len(rows), width)]
-        own = str(getattr(rows, "dtype", "")).removeprefix("torch.") in ("float32", "float64")
-        result = torch.cat(parts).to(as_tensor(rows[:0]).dtype if own else model.mean.dtype)
-        return result.to(x.device) if isinstance(x, Tensor) else result.cpu().numpy()
+            parts = [
+                getattr(model, verb)(source.tensor(some, model.mean))
+                for some in stretches(len(source), max(self.n_features_in_, 1))
+            ]
+        return source.as_given(torch.cat(parts).to(model.mean.dtype))
 
-    def _ready(self, x: Any, name: str, k: int) -> tuple[Tensor, Codec]:
+    def _rows_and_model(self, x: Any, k: int) -> tuple[Tensor, Codec]:
         """Checked rows beside the k-th model, both in the precision of the input."""
-        rows, model = self._given(x, name, k)
-        return floats(rows, slice(0, len(rows)), model.mean), model
+        source = self._observations(x)
+        model = self.models_[k].in_precision(source.dtype)
+        return source.tensor(slice(0, len(source)), model.mean), model
 
-    def _given(self, x: Any, name: str, k: int) -> tuple[Any, Codec]:
-        """Checked rows and the k-th model in their precision; bytes and pictures stay what they are."""
-        if are_pictures(x):
-            check_pictures(x)
-            self._compare_columns(x, np.empty((0, prod(x.shape))), reset=False)
-            return x, self.models_[k]
-        stored = bytes_of(x) if name == "x" else None
-        if stored is not None:
-            self._compare_columns(x, stored, reset=False)
-            return stored, self.models_[k]
-        mapped = mapped_of(x) if name == "x" else None
-        if mapped is not None:
-            self._compare_columns(x, checks.mapped(mapped, name), reset=False)
-            model = self.models_[k]
-            return mapped, deepcopy(model).double() if mapped.dtype == np.float64 else model
-        if isinstance(x, Tensor):
-            checks.tensor(x, name)
-            rows = x if x.dtype == torch.float64 else x.float()
-        else:
-            array = checks.table(x, name)
-            if name == "x":
-                self._compare_columns(x, array, reset=False)
-            rows = as_tensor(array)
-        columns = self.n_features_in_ if name == "x" else self._n_features_out
-        checks.require(rows.shape[1] == columns, f"{name} must have {columns} columns.", f"{rows.shape[1]}")
-        model = self.models_[k]
-        twin = deepcopy(model).double() if rows.dtype == torch.float64 else model
-        return rows, twin
+    def _observations(self, x: Any) -> Source:
+        """Checked rows of as many columns as those of the fit."""
+        source = source_of(self._flat(x))
+        if source.device is None:
+            self._compare_columns(x, source.width, reset=False)
+        must = f"x must have {self.n_features_in_} columns."
+        checks.require(source.width == self.n_features_in_, must, f"{source.width}")
+        return source
+
+    def _latents(self, z: Any) -> Source:
+        """Checked latents of as many columns as there are latents."""
+        source = numbers_of(z, "z")
+        must = f"z must have {self._n_features_out} columns."
+        checks.require(source.width == self._n_features_out, must, f"{source.width}")
+        return source
 
 
 def need_scale(penalty: Penalty | None, fixed: bool, remedy: str) -> None:

@@ -30,6 +30,7 @@ from noumena import checks
 from noumena.estimators.base import Builder, Codec, Estimator, need_scale, network
 from noumena.estimators.likelihoods import check, check_range, emitting, misfit, output
 from noumena.estimators.loop import Training
+from noumena.estimators.sources import Source
 from noumena.penalties import Penalty
 
 
@@ -150,10 +151,10 @@ class BioAE(Estimator):
         check(self.likelihood, self.standardise)
         need_scale(self.penalty, self.energy > 0 and self.weight > 0, "give both energy and weight a price above 0")
 
-    def _table(self, x: Any) -> Any:
-        array = super()._table(x)
-        check_range(array, self.likelihood)
-        return array
+    def _source(self, x: Any) -> Source:
+        source = super()._source(x)
+        check_range(source, self.likelihood)
+        return source
 
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         encoder = network(self.encoder, "encoder", n_observed, self.n_latents)

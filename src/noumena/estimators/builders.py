@@ -19,8 +19,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from noumena import checks, seeds
+from noumena.estimators.fit_data import FitData
 from noumena.estimators.loop import Objective, Training, _Fit
-from noumena.estimators.sources import Rows
 from noumena.estimators.written import verbs
 from noumena.nets import MLP
 
@@ -131,9 +131,9 @@ def description(model: nn.Module) -> str:
     return f"{model} {shapes} {frozen.hexdigest()} {done}"
 
 
-def fits_batched(models: list[Any], model_seeds: list[int], rows: Rows, training: Training) -> bool:
+def fits_batched(models: list[Any], model_seeds: list[int], rows: FitData, training: Training) -> bool:
     """Whether a step of all models as one program works; where it works only side by side, the models say so."""
-    few = Rows(rows.train[:STEP], rows.held_out[:STEP], "")
+    few = FitData(rows.train[:STEP], rows.held_out[:STEP], "")
     plan = training.changed(checkpoint=None, capture=False)
     try:
         _step(models, model_seeds, few, plan)
@@ -146,7 +146,7 @@ def fits_batched(models: list[Any], model_seeds: list[int], rows: Rows, training
     return True
 
 
-def _step(models: list[Any], model_seeds: list[int], rows: Rows, plan: Training) -> None:
+def _step(models: list[Any], model_seeds: list[int], rows: FitData, plan: Training) -> None:
     fit = _Fit(models, model_seeds, rows, plan)
     few = len(rows.train)
     draws = [models[0].draws(few, seeds.generator(seed, "trial")) for seed in model_seeds]

@@ -177,7 +177,7 @@ class iVAE(Estimator):
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the objective of the best model on ``X`` and its ``u``: higher is better."""
         check_is_fitted(self)
-        rows, model = self._ready(X, "x", self.best_)
+        rows, model = self._rows_and_model(X, self.best_)
         rows = self._joined(rows, y)
         draws = {k: v.to(rows) for k, v in model.draws(len(rows), seeds.generator(0, "held-out draws")).items()}
         with torch.no_grad():
@@ -234,7 +234,7 @@ class iVAE(Estimator):
 
     def _seen(self, x: Any, u: Any, k: int) -> Any:
         """Latents of the k-th model."""
-        rows, model = self._ready(x, "x", k)
+        rows, model = self._rows_and_model(x, k)
         rows = self._joined(rows, u) if self.encode_u else rows
         with torch.no_grad():
             result = model.encode(rows)

@@ -28,10 +28,9 @@ weight is in nats per row: the VAE's loss is its negative log-likelihood times Î
 
 from __future__ import annotations
 
-from math import log, pi, prod
+from math import log, pi
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted
@@ -41,7 +40,7 @@ from noumena import checks, seeds
 from noumena.deprecated import renamed
 from noumena.estimators.base import Builder, Codec, Estimator, network
 from noumena.estimators.loop import Training
-from noumena.estimators.sources import are_pictures
+from noumena.estimators.sources import Source
 from noumena.nets.couplings import VolumePreserving
 from noumena.penalties import Penalty
 
@@ -168,7 +167,7 @@ class Flow(Estimator):
     def log_prob(self, x: Any) -> Any:
         """The best model's log-density of every row, in the units of the data; a torch tensor in gives one out."""
         check_is_fitted(self)
-        rows, model = self._ready(x, "x", self.best_)
+        rows, model = self._rows_and_model(x, self.best_)
         assert isinstance(model, FlowObjective)
         with torch.no_grad():
             result = model.log_prob(rows)
@@ -194,15 +193,13 @@ class Flow(Estimator):
         super()._check()
         checks.number(self.noise, "noise", minimum=1e-6)
 
-    def _table(self, x: Any) -> Any:
-        array = super()._table(x)
-        whole = are_pictures(array)
-        if whole or (array.dtype == np.uint8 and not self.standardise):
-            pixels = prod(array.shape) if whole else array.shape[1]
-            n_latents = checks.count(self._size(pixels), "n_latents")
-            must = f"A flow of pictures must have fewer latents than their {pixels} pixels, which fill no volume."
-            checks.require(n_latents < pixels, must, n_latents)
-        return array
+    def _source(self, x: Any) -> Source:
+        source = super()._source(x)
+        if source.dtype is None and not self.standardise:
+            n_latents = checks.count(self._size(source.width), "n_latents")
+            must = f"A flow of pictures must have fewer latents than their {source.width} pixels, which fill no volume."
+            checks.require(n_latents < source.width, must, n_latents)
+        return source
 
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         n_latents = self._size(n_observed)

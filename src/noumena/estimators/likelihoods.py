@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from noumena import checks
+from noumena.estimators.sources import Source
 
 LIKELIHOODS = ("normal", "bernoulli")
 
@@ -58,9 +58,9 @@ def check(likelihood: Any, standardise: bool) -> None:
     checks.require(likelihood == "normal" or not standardise, must, f"standardise={standardise}")
 
 
-def check_range(x: Any, likelihood: str) -> None:
-    """Refuse rows outside [0, 1] under a Bernoulli likelihood; bytes and pictures, in units of 255, are inside."""
-    if likelihood != "bernoulli" or getattr(x, "dtype", np.uint8) == np.uint8:
+def check_range(x: Source | Tensor, likelihood: str) -> None:
+    """Refuse rows outside [0, 1] under a Bernoulli likelihood; bytes, in units of 255, are inside."""
+    if likelihood != "bernoulli":
         return
     low, high = float(x.min()), float(x.max())
     must = "A Bernoulli likelihood must see x in [0, 1]."

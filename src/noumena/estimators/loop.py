@@ -31,8 +31,8 @@ from noumena.checks import DivergenceError
 from noumena.estimators.capture import Recorded, each, side_by_side, tuned
 from noumena.estimators.checkpoint import Checkpoint
 from noumena.estimators.descent import BoundedDescent, Descent, Pace, State
+from noumena.estimators.fit_data import FitData
 from noumena.estimators.history import History
-from noumena.estimators.sources import Mapped, Rows
 from noumena.estimators.training import Training
 
 BLOCK = 32
@@ -98,7 +98,7 @@ class Trained:
 def train(
     models: list[Objective],
     model_seeds: list[int],
-    rows: Rows,
+    rows: FitData,
     training: Training,
     *,
     start: float = 0.0,
@@ -122,13 +122,14 @@ class _Fit:
         self,
         models: list[Objective],
         model_seeds: list[int],
-        rows: Rows,
+        rows: FitData,
         plan: Training,
         start: float = 0.0,
         bound: float | None = None,
     ):
         self.start = start
         self.plan, self.x, self.held_out, self.seeds = plan, rows.train, rows.held_out, model_seeds
+        self.most_held_out = HELD_OUT_LOOK if rows.in_bytes else HELD_OUT_MOST
         self.fingerprint = rows.fingerprint
         self.checkpoint = None if plan.checkpoint is None else Path(plan.checkpoint)
         self.models = models
@@ -307,8 +308,7 @@ class _Fit:
             warnings.warn(self._sentence(), ConvergenceWarning, stacklevel=5)
         never_read = ~np.isfinite(self.best_objective)
         self._keep(never_read & ~self.diverged)
-        most = HELD_OUT_MOST if isinstance(self.held_out, Tensor | Mapped) else HELD_OUT_LOOK
-        terms = self._read(self.best, self.held_out[:most])
+        terms = self._read(self.best, self.held_out[: self.most_held_out])
         if not self.history.steps:  # interrupted before the first look
             self.history.add(self.step, {**terms, "training loss": terms["objective"]})
         for k, model in enumerate(self.models):

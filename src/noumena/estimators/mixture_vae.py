@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
@@ -27,7 +26,9 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from noumena import checks, seeds
 from noumena.estimators.base import Builder, Codec, Estimator, network
-from noumena.estimators.loop import Rows, Training, train
+from noumena.estimators.fit_data import FitData
+from noumena.estimators.likelihoods import check_range
+from noumena.estimators.loop import Training, train
 from noumena.estimators.mixture_prior import (
     Components,
     MixturePrior,
@@ -36,6 +37,7 @@ from noumena.estimators.mixture_prior import (
     kl_to_mixture,
     log_responsibilities,
 )
+from noumena.estimators.sources import Numbers, Source
 from noumena.estimators.vae import IN_USE, kl_to_standard_normal
 from noumena.mixtures import Mixture
 from noumena.penalties import Penalty
@@ -188,14 +190,12 @@ class MixtureVAE(Estimator):
         polish = 0 if self.training is None else self.training.polish
         checks.require(polish == 0, "polish must be 0, for its moves mix the coordinates of a cluster.", repr(polish))
 
-    def _table(self, x: Any) -> np.ndarray:
+    def _source(self, x: Any) -> Source:
         if self.likelihood == "gaussian":
-            return super()._table(x)
-        array = checks.table(x, "x", min_rows=2)  # a pixel that is always off is no mistake
-        lowest, highest = float(array.min()), float(array.max())
-        within = lowest >= 0 and highest <= 1
-        checks.require(within, "A Bernoulli likelihood must see x in [0, 1].", f"values from {lowest:g} to {highest:g}")
-        return array
+            return super()._source(x)
+        source = Numbers(checks.table(x, "x", min_rows=2))  # bytes too are probabilities as they are
+        check_range(source, self.likelihood)
+        return source
 
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         facets = self._facets()
@@ -210,12 +210,12 @@ class MixtureVAE(Estimator):
         objective.beta = BETA[self.likelihood] if self.beta is None else self.beta
         return objective
 
-    def _adopt(self, models: list[Codec], rows: Rows, training: Training, bound: float | None) -> None:
+    def _adopt(self, models: list[Codec], rows: FitData, training: Training, bound: float | None) -> None:
         if self.pretraining > 0:
             self._begin(models, rows, training.changed(suffix="pretraining", steps=self.pretraining))
         super()._adopt(models, rows, training, bound)
 
-    def _begin(self, models: list[Any], rows: Rows, training: Training) -> None:
+    def _begin(self, models: list[Any], rows: FitData, training: Training) -> None:
         """The first stage: autoencoders, and mixtures fitted to their codes."""
         most = max(clusters for _, clusters in self._facets())
         given = f"{len(rows.train)} rows to train on and {most} clusters"

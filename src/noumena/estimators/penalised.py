@@ -33,8 +33,8 @@ from noumena.derivatives.modes import settled
 from noumena.estimators.autoencoder import spread_of
 from noumena.estimators.base import Codec, Estimator
 from noumena.estimators.builders import said
+from noumena.estimators.fit_data import FitData
 from noumena.estimators.loop import Objective, Training
-from noumena.estimators.sources import Rows
 from noumena.penalties import Penalty
 
 Loss = Callable[[Any, Tensor], Tensor]
@@ -252,12 +252,6 @@ class Penalised(Estimator):
         polished = 0 if self.training is None else self.training.polish
         checks.require(polished == 0, "polish must be 0 for your own module.", polished)
 
-    def _table(self, x: Any) -> Any:
-        return super()._table(self._flat(x))
-
-    def _given(self, x: Any, name: str, k: int) -> tuple[Any, Codec]:
-        return super()._given(self._flat(x) if name == "x" else x, name, k)
-
     def _flat(self, x: Any) -> Any:
         """Rows laid flat, where they come in the module's shape."""
         if self.shape is None or getattr(x, "ndim", 2) == 2:
@@ -297,7 +291,7 @@ class Penalised(Estimator):
             found.update(name.encode() + weight.detach().cpu().double().numpy().tobytes())
         return found.hexdigest()
 
-    def _adopt(self, models: list[Codec], rows: Rows, training: Training, bound: float | None) -> None:
+    def _adopt(self, models: list[Codec], rows: FitData, training: Training, bound: float | None) -> None:
         _try(models[0], rows.train[:TRIED])  # pyright: ignore[reportArgumentType]
         super()._adopt(models, rows, training.changed(capture=False), bound)
 

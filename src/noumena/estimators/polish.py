@@ -15,8 +15,9 @@ from torch import Tensor
 
 from noumena.derivatives import jacobian
 from noumena.estimators.exchange import change, remix
+from noumena.estimators.fit_data import FitData
 from noumena.estimators.history import History
-from noumena.estimators.loop import Rows, Trained, Training, train
+from noumena.estimators.loop import Trained, Training, train
 
 POINTS = 64
 """Rows at which Jacobians are taken."""
@@ -26,7 +27,7 @@ START = 0.5
 """Progress of the annealed penalty at which a round begins."""
 
 
-def polish(fitted: Trained, model_seeds: list[int], rows: Rows, plan: Training, *, bound: float | None) -> Trained:
+def polish(fitted: Trained, model_seeds: list[int], rows: FitData, plan: Training, *, bound: float | None) -> Trained:
     """``plan.polish`` rounds of exchange moves on all models; none after a fit that was stopped by hand."""
     for k in range(plan.polish):
         if fitted.interrupted:
@@ -42,7 +43,7 @@ def _short(plan: Training, k: int) -> Training:
 
 
 def _round(
-    fitted: Trained, model_seeds: list[int], rows: Rows, plan: Training, bound: float | None, turn: int
+    fitted: Trained, model_seeds: list[int], rows: FitData, plan: Training, bound: float | None, turn: int
 ) -> Trained:
     models: list[Any] = list(fitted.models)
     before = [deepcopy(m.state_dict()) for m in models]

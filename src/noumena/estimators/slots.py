@@ -27,7 +27,8 @@ from noumena.derivatives import jacobian
 from noumena.estimators.autoencoder import AutoencoderObjective
 from noumena.estimators.base import Builder, Codec, Estimator, network
 from noumena.estimators.exchange import remix
-from noumena.estimators.loop import Rows, Training, train
+from noumena.estimators.fit_data import FitData
+from noumena.estimators.loop import Training, train
 from noumena.nets import MLP
 from noumena.penalties import DependencySparsity, GroupSparsity, Penalty
 
@@ -110,14 +111,14 @@ class SlotAutoencoder(Estimator):
         objective.penalty, objective.normalise = self._bias(), self.scale == "unit"
         return objective
 
-    def _adopt(self, models: list[Codec], rows: Rows, training: Training, bound: float | None) -> None:
+    def _adopt(self, models: list[Codec], rows: FitData, training: Training, bound: float | None) -> None:
         if self.first is not None and self.penalty is not None:
             early = min(ceil(SHARE * training.steps), training.steps - 1)
             self._begin(models, rows, training.changed(suffix="first", steps=early))
             training = training.changed(steps=training.steps - early)
         super()._adopt(models, rows, training, bound)
 
-    def _begin(self, models: list[Codec], rows: Rows, training: Training) -> None:
+    def _begin(self, models: list[Codec], rows: FitData, training: Training) -> None:
         """The first stage: train under its penalty, then put every latent into the slot where it belongs."""
         coded: list[Any] = list(models)
         _need_linear_ends(coded[0], self.n_latents)

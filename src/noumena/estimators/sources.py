@@ -1,15 +1,18 @@
-"""Rows: what a fit is shown. A table of numbers on the device; bytes there, made numbers as they are asked for; or
-pictures that are read or rendered, or rows of a table on disk that are read, when a batch is due.
+"""Sources: where the rows of a fit or of ``transform`` come from, and how they are read.
 
-A byte a pixel instead of four is what lets a data set of images stay on a GPU. Whatever they are, rows come out
-standardised, ``(x − mean) / scale``, by whole numbers, slices or tables of whole numbers.
+Numbers in memory (arrays, frames, tensors); a table of bytes, such as flat images, a byte a pixel instead of four,
+which lets a data set of images stay on a GPU; a memory map, which stays on disk; images that are read or rendered when
+a batch is due. ``source_of`` is the only place that looks at types. A Dask array is read into memory, and an iterator
+of batches is refused, for a fit reads rows by their places and more than once; ICA reads both file and Dask array
+block by block (``estimators.ica.streams``).
 """
 
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol, runtime_checkable
 
@@ -25,18 +28,148 @@ PIXEL = 255.0
 """The unit of bytes that are not standardised."""
 ON_DISK_AT_ONCE = 2**22
 """Numbers of a table on disk that are read at a time, to take its moments and its fingerprint."""
-FAR = 1e3
-"""Spreads from zero, beyond which float32 has too few digits left for the rows."""
-ORDERS = 15
-"""Orders of magnitude of a unit, either way, beyond which its square leaves float32."""
-NARROWEST, WIDEST = 1e-100, 1e100
-"""Spreads of a column that float64 can work with."""
 SIGNED_BY = 16
-"""Pictures that stand for all in a fingerprint."""
+"""Images that stand for all in a fingerprint."""
+Places = slice | np.ndarray | Tensor
+
+
+class Source(ABC):
+    """Rows of observations that are read by their places."""
+
+    unit = 1.0
+    """What observations are divided by where they are not standardised."""
+    stays = False
+    """Whether a fit reads the rows of a batch where they are, instead of holding all of them as numbers."""
+    dtype: torch.dtype | None = None
+    """The precision of the rows, which results are given in; ``None`` of bytes."""
+    device: torch.device | None = None
+    """Where results are wanted as a tensor; ``None`` where they are wanted as an array."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Observations in a row."""
+
+    @abstractmethod
+    def read(self, places: Places) -> np.ndarray | Tensor:
+        """Rows at some places, numbers or bytes, with the axes of the places before their own."""
+
+    @abstractmethod
+    def identity(self) -> Iterator[Any]:
+        """Buffers of bytes that tell these rows from others."""
+
+    @abstractmethod
+    def min(self) -> float:
+        """The least observation, in the source's unit."""
+
+    @abstractmethod
+    def max(self) -> float:
+        """The largest observation, in the source's unit."""
+
+    def digest(self, beside: np.ndarray | None = None) -> str:
+        """A fingerprint of the rows and of what stands beside them.
+
+        >>> one, other = Numbers(np.zeros((2, 1))), Numbers(np.zeros((1, 2)))
+        >>> one.digest() == one.digest(), one.digest() == other.digest()
+        (True, False)
+        """
+        sha = hashlib.sha256()
+        for buffer in self.identity():
+            sha.update(buffer)
+        sha.update(b"" if beside is None else np.ascontiguousarray(beside).data)
+        return sha.hexdigest()
+
+    def tensor(self, places: Places, like: Tensor) -> Tensor:
+        """Rows at some places as numbers beside ``like`` and in its precision."""
+        return as_tensor(self.read(places)).to(like.device).to(like.dtype)
+
+    def brought(self, places: np.ndarray, device: torch.device) -> tuple[Source, np.ndarray | None]:
+        """What a fit on that device reads the rows at some places from, and at which places of it (``None``: all)."""
+        return self, places
+
+    def as_given(self, result: Tensor) -> Any:
+        """A result in the kind and precision of the rows."""
+        result = result if self.dtype is None else result.to(self.dtype)
+        return result.cpu().numpy() if self.device is None else result.to(self.device)
+
+
+@dataclass(frozen=True)
+class Numbers(Source):
+    """Numbers in memory: an array, or a tensor on its device."""
+
+    rows: np.ndarray | Tensor
+    device: torch.device | None = None
+
+    @property
+    def dtype(self) -> torch.dtype | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The precision of the rows."""
+        return as_tensor(self.rows[:0]).dtype
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def width(self) -> int:
+        """Columns of the table."""
+        return self.rows.shape[1]
+
+    def read(self, places: Places) -> np.ndarray | Tensor:
+        """Rows at some places."""
+        rows: Any = self.rows
+        return rows[places] if isinstance(rows, Tensor) else np.asarray(rows[places])
+
+    def identity(self) -> Iterator[Any]:
+        """The shape and all rows."""
+        yield str(tuple(self.rows.shape)).encode()
+        for some in stretches(len(self), max(1, self.width), ON_DISK_AT_ONCE):
+            yield np.ascontiguousarray(self.read(some)).data
+
+    def min(self) -> float:
+        """The least number."""
+        return float(self.rows.min())
+
+    def max(self) -> float:
+        """The largest number."""
+        return float(self.rows.max())
+
+
+@dataclass(frozen=True)
+class OnDisk(Numbers):
+    """A memory map of floats, of which only the rows of a batch are ever held."""
+
+    stays = True
+
+
+@dataclass(frozen=True)
+class Bytes(Numbers):
+    """A table of bytes, which stays in bytes on the device.
+
+    >>> Bytes(torch.tensor([[0, 255]], dtype=torch.uint8)).max()
+    1.0
+    """
+
+    unit = PIXEL
+    stays = True
+    dtype = None  # pyright: ignore[reportAssignmentType]
+
+    def brought(self, places: np.ndarray, device: torch.device) -> tuple[Source, np.ndarray | None]:
+        """The bytes themselves, on the device."""
+        return Bytes(torch.as_tensor(self.rows[places], device=device)), None
+
+    def min(self) -> float:
+        """The least value that a byte has."""
+        return 0.0
+
+    def max(self) -> float:
+        """The largest value that a byte has, one unit."""
+        return 1.0
 
 
 @runtime_checkable
-class Pictures(Protocol):
+class ImageReader(Protocol):
     """Images that are read or rendered when asked for: how many, their shape, and those at some places as bytes."""
 
     @property
@@ -52,273 +185,99 @@ class Pictures(Protocol):
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Data for a fit: rows to train on, rows held out, a fingerprint of settings and data, one of the data alone."""
+class ImageRows(Source):
+    """Flat images in bytes that are read or rendered when they are asked for."""
 
-    train: Any
-    held_out: Any
-    fingerprint: str
-    data: str = ""
-
-    def marked(self, *facts: Any) -> Rows:
-        """The same rows with a fingerprint of these facts and the data, for a stage that several fits may share."""
-        described = [getattr(fact, "__qualname__", repr(fact)) for fact in facts]
-        return replace(self, fingerprint=hashlib.sha256(f"{described} {self.data}".encode()).hexdigest())
-
-    @property
-    def whole(self) -> Tensor:
-        """All rows to train on where they are numbers; as many as may be made at once where they are pictures."""
-        if isinstance(self.train, Tensor):
-            return self.train
-        return self.train[: max(1, AT_ONCE // self.train.width)]
-
-
-@torch.no_grad()
-def explained(model: Any, x: Tensor) -> float:
-    """The share of the variance of standardised rows, all columns together, that a model's reconstructions have, R²; 0
-    where rows do not vary."""
-    x = x.to(model.mean)
-    seen = x[:, : len(model.mean)]  # labels may stand beside observations
-    missed = seen - (model.decode(model.code(x)) - model.mean) / model.scale
-    spread = (seen - seen.mean(dim=0)).square().sum()
-    return float(1 - missed.square().sum() / spread) if spread > 0 else 0.0
-
-
-@dataclass(frozen=True)
-class Bytes:
-    """Bytes, (row, column), that come out as standardised numbers beside ``mean``.
-
-    >>> stored = torch.tensor([[0, 255], [51, 102]], dtype=torch.uint8)
-    >>> Bytes(stored, torch.zeros(2), torch.full((2,), 255.0))[torch.tensor([[1], [0]])]
-    tensor([[[0.2000, 0.4000]],
-    <BLANKLINE>
-            [[0.0000, 1.0000]]])
-    """
-
-    stored: Tensor
-    mean: Tensor
-    scale: Tensor
+    images: ImageReader
+    unit = PIXEL
+    stays = True
 
     def __len__(self) -> int:
-        return len(self.stored)
+        return len(self.images)
 
     @property
     def width(self) -> int:
-        """Numbers in a row."""
-        return self.stored.shape[1]
+        """Pixels of an image, in all its channels."""
+        return prod(self.images.shape)
 
-    def __getitem__(self, index: Any) -> Tensor:
-        return (self.stored[index].to(self.mean) - self.mean) / self.scale
+    def read(self, places: Places) -> np.ndarray | Tensor:
+        """Images at some places."""
+        chosen = np.arange(len(self))[places] if isinstance(places, slice) else np.asarray(places)
+        return as_tensor(self.images.pictures(chosen.ravel())).unflatten(0, chosen.shape)
 
+    def identity(self) -> Iterator[Any]:
+        """How the images describe themselves, and a few of them."""
+        yield str(self.images.shape).encode()
+        rows = as_tensor(self.read(np.linspace(0, len(self) - 1, SIGNED_BY).astype(np.int64))).cpu().numpy()
+        described = f"{self.images} {len(self)} {self.images.shape}".encode()
+        yield hashlib.sha256(described + rows.tobytes()).digest()
 
-@dataclass(frozen=True)
-class Lazy:
-    """Pictures of a source at ``places``, that come out as standardised numbers beside ``mean``."""
+    def min(self) -> float:
+        """The least value that a byte has."""
+        return 0.0
 
-    source: Pictures
-    places: np.ndarray
-    mean: Tensor
-    scale: Tensor
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    @property
-    def width(self) -> int:
-        """Numbers in a row."""
-        return prod(self.source.shape)
-
-    def __getitem__(self, index: Any) -> Tensor:
-        chosen = self.places[index.cpu().numpy() if isinstance(index, Tensor) else index]
-        return self._numbers(self._read(chosen.ravel())).unflatten(0, chosen.shape)
-
-    def _read(self, places: np.ndarray) -> Any:
-        return self.source.pictures(places)
-
-    def _numbers(self, found: Any) -> Tensor:
-        return (as_tensor(found).to(self.mean.device).to(self.mean) - self.mean).div_(self.scale)
+    def max(self) -> float:
+        """The largest value that a byte has, one unit."""
+        return 1.0
 
 
-@dataclass(frozen=True)
-class Mapped(Lazy):
-    """Rows at ``places`` of a table of numbers that stays on disk; ``exact`` are mean and scale in float64, where
-    ``mean`` would be too short for them.
+def source_of(x: Any, name: str = "x", *, to_fit: bool = False, standardise: bool = False) -> Source:
+    """The rows of ``x``, checked; ``to_fit`` asks for two rows or more, and for columns that vary where a fit is to
+    ``standardise`` them, and brings a tensor of numbers to the processor.
 
-    >>> x = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    >>> Mapped(x, np.array([2, 0]), torch.zeros(2), torch.full((2,), 2.0))[:1]
-    tensor([[2.5000, 3.0000]])
+    >>> source_of(torch.zeros(2, 3, dtype=torch.uint8)).unit, source_of([[0, 1]]).dtype
+    (255.0, torch.float64)
     """
-
-    source: Any  # not pictures, but an array
-    exact: tuple[np.ndarray, np.ndarray] | None = None
-
-    @property
-    def width(self) -> int:
-        """Numbers in a row."""
-        return self.source.shape[1]
-
-    def _read(self, places: np.ndarray) -> Any:
-        return np.asarray(self.source[places])
-
-    def _numbers(self, found: Any) -> Tensor:
-        if self.exact is None:
-            return super()._numbers(found)
-        return torch.as_tensor((found - self.exact[0]) / self.exact[1]).to(self.mean)
+    if isinstance(x, ImageReader) and not hasattr(x, "dtype"):
+        return _images(x, standardise=standardise)
+    device = x.device if isinstance(x, Tensor) else None
+    table: Any = x.detach().cpu().numpy() if isinstance(x, Tensor) and x.dtype == torch.uint8 else x
+    kind = (table.dtype.name, table.ndim, table.dtype.isnative) if isinstance(table, np.ndarray) else None
+    if kind == ("uint8", 2, True) and len(table) >= (2 if to_fit else 1):
+        constant = np.flatnonzero(np.ptp(table, axis=0) == 0) if standardise else np.empty(0)
+        given = f"constant columns {checks.few(constant)}"
+        checks.require(constant.size == 0, f"{name} must vary in every column.", given)
+        return Bytes(np.ascontiguousarray(table) if min(table.strides) < 0 else table, device)
+    asked: Any = {"min_rows": 2, "varying": standardise} if to_fit else {}
+    if isinstance(x, np.memmap) and kind in (("float32", 2, True), ("float64", 2, True)) and x.size > 0:
+        return OnDisk(checks.mapped(x, name, **asked))
+    return Numbers(checks.table(x, name, **asked)) if to_fit else numbers_of(x, name)
 
 
-def are_pictures(x: Any) -> bool:
-    """Whether ``x`` gives pictures when asked, and is not a table.
-
-    >>> are_pictures(np.ones((2, 2)))
-    False
-    """
-    return isinstance(x, Pictures) and not hasattr(x, "dtype")
-
-
-def bytes_of(x: Any) -> np.ndarray | None:
-    """The table of bytes that ``x`` is, or ``None`` where it is anything else, or has no rows; a copy where it runs
-    backwards.
-
-    >>> bytes_of(torch.zeros(2, 3, dtype=torch.uint8)).dtype, bytes_of([[0, 1]])
-    (dtype('uint8'), None)
-    """
-    array = x.detach().cpu().numpy() if isinstance(x, Tensor) and x.dtype == torch.uint8 else x
-    if not (isinstance(array, np.ndarray) and array.dtype == np.uint8 and array.ndim == 2 and len(array) > 0):
-        return None
-    return np.ascontiguousarray(array) if min(array.strides) < 0 else array
+def numbers_of(x: Any, name: str) -> Numbers:
+    """A table of numbers, checked: an array or frame, or a tensor where it lies."""
+    if not isinstance(x, Tensor):
+        return Numbers(checks.table(x, name))
+    checks.tensor(x, name)
+    return Numbers(x.detach() if x.dtype == torch.float64 else x.detach().float(), x.device)
 
 
-def mapped_of(x: Any) -> np.ndarray | None:
-    """The table of floats on disk that ``x`` is, a memory map of numpy's, or ``None`` where it is anything else.
+def _images(images: ImageReader, *, standardise: bool) -> ImageRows:
+    """A source of images, unless they are not flat rows of bytes."""
+    checks.require(not standardise, "Pictures must come with standardise=False.", "standardise=True")
+    source = ImageRows(images)
+    rows = as_tensor(images.pictures(np.arange(min(2, len(images)))))
+    fits = rows.dtype == torch.uint8 and rows.ndim == 2 and rows.shape[1] == source.width
+    must = f"Pictures must be two rows or more of {source.width} bytes."
+    checks.require(len(images) > 1 and fits, must, f"{rows.dtype} {tuple(rows.shape)}")
+    return source
 
-    >>> mapped_of(np.ones((2, 2))) is None
-    True
-    """
-    floats = isinstance(x, np.memmap) and x.dtype.name in ("float32", "float64") and x.dtype.isnative
-    return x if floats and x.ndim == 2 and x.size > 0 else None
 
-
-def as_tensor(found: Any) -> Tensor:
-    """An array or tensor as a tensor; an array that runs backwards or may not be written to is copied, for torch
-    refuses the one and warns of the other.
+def as_tensor(rows: Any) -> Tensor:
+    """An array or tensor as a tensor; an array with negative strides or that is read-only is copied, for torch refuses
+    the one and warns of the other.
 
     >>> as_tensor(np.arange(3)[::-1]), as_tensor(np.broadcast_to(7, (2,)))
     (tensor([2, 1, 0]), tensor([7, 7]))
     """
-    return torch.as_tensor(np.require(found, requirements=["C", "W"]) if isinstance(found, np.ndarray) else found)
+    return torch.as_tensor(np.require(rows, requirements=["C", "W"]) if isinstance(rows, np.ndarray) else rows)
 
 
-def moments(x: Any, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation (divisor n) of the columns of rows at some places, a stretch of them at a time; where
-    float64 cannot hold its square, the widest difference stands for the deviation.
-
-    >>> moments(np.array([[0, 7], [9, 9], [2, 7]], dtype=np.uint8), np.array([2, 0]))
-    (array([1., 7.]), array([1., 0.]))
-    """
-    places = np.sort(places)  # a disk is read forwards
-    near = np.asarray(x[places[0]], dtype=np.float64)  # so that no digits are lost far from zero
-    total, squares, widest = np.zeros_like(near), np.zeros_like(near), np.zeros_like(near)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for some in stretches(len(places), x.shape[1], ON_DISK_AT_ONCE):
-            part = x[places[some]] - near
-            total, squares = total + part.sum(axis=0), squares + np.square(part).sum(axis=0)
-            widest = np.maximum(widest, np.abs(part).max(axis=0))
-        mean = total / len(places)
-        spread = np.sqrt(np.maximum(squares / len(places) - mean**2, 0))
-    return near + mean, np.where(np.isfinite(spread) & ((spread > 0) | (widest == 0)), spread, widest)
-
-
-def check_spread(spread: np.ndarray) -> None:
-    """Refuse columns whose spread or its square float64 cannot hold."""
-    wild = np.flatnonzero(~(spread <= WIDEST) | ((spread > 0) & (spread < NARROWEST)))
-    must = f"Columns of x must have a spread between {NARROWEST:g} and {WIDEST:g}; change its unit."
-    checks.require(
-        wild.size == 0, must, f"column {wild[0]} with a spread of {spread[wild[0]]:.3g}" if wild.size else ""
-    )
-
-
-def standardised(x: np.ndarray, places: np.ndarray, mean: np.ndarray, scale: np.ndarray, dtype: torch.dtype) -> Tensor:
-    """Rows at some places, made standard in float64 and only then shortened, a stretch of them at a time.
-
-    >>> standardised(np.array([[1e8], [1e8 + 1]]), np.array([1, 0]), np.array([1e8]), np.array([0.5]), torch.float32)
-    tensor([[2.],
-            [0.]])
-    """
-    found = torch.empty(len(places), x.shape[1], dtype=dtype)
-    for some in stretches(len(places), x.shape[1], ON_DISK_AT_ONCE):
-        found[some] = torch.as_tensor((x[places[some]] - mean) / scale)
-        lost = np.flatnonzero(~found[some].isfinite().all(dim=0).numpy())
-        name = str(dtype).removeprefix("torch.")
-        must = f"x must hold numbers that {name} holds; change their unit, or set standardise=True."
-        checks.require(lost.size == 0, must, f"column {lost[0]} with larger ones" if lost.size else "")
-    return found
-
-
-def far(mean: np.ndarray, scale: np.ndarray) -> bool:
-    """Whether float32 would lose rows in these units: far from zero for their spread, or near the ends of its range.
-
-    >>> far(np.array([5.0]), np.array([1.0])), far(np.array([1e6]), np.array([1.0]))
-    (False, True)
-    """
-    return bool((np.abs(mean) > FAR * scale).any() or (np.abs(np.log10(scale)) > ORDERS).any())
-
-
-def stretches(count: int, width: int, most: int = AT_ONCE) -> Iterator[slice]:
+def stretches(count: int, width: int, most: int | None = None) -> Iterator[slice]:
     """Rows that are dealt with at a time, of ``most`` numbers together.
 
     >>> [some.stop for some in stretches(5000, 2**14)]
     [2048, 4096, 5000]
     """
-    step = max(1, most // width)
+    step = max(1, (AT_ONCE if most is None else most) // width)
     return (slice(start, min(start + step, count)) for start in range(0, count, step))
-
-
-def signature(source: Pictures) -> bytes:
-    """What a fingerprint needs to know of pictures: how they describe themselves, and a few of them."""
-    places = np.linspace(0, len(source) - 1, SIGNED_BY).astype(np.int64)
-    some = as_tensor(source.pictures(places)).cpu().numpy()
-    return hashlib.sha256(f"{source} {len(source)} {source.shape}".encode() + some.tobytes()).digest()
-
-
-def digest(array: Any, beside: np.ndarray | None = None) -> str:
-    """A fingerprint of observations and of what stands beside them; of pictures by a few of them.
-
-    >>> digest(np.zeros((2, 1))) == digest(np.zeros((2, 1))), digest(np.zeros((2, 1))) == digest(np.zeros((1, 2)))
-    (True, False)
-    """
-    found = hashlib.sha256(str(array.shape).encode())
-    if are_pictures(array):
-        found.update(signature(array))
-    else:
-        for some in stretches(len(array), max(1, array.shape[1]), ON_DISK_AT_ONCE):
-            found.update(np.ascontiguousarray(array[some]).data)
-    found.update(b"" if beside is None else np.ascontiguousarray(beside).data)
-    return found.hexdigest()
-
-
-def check_pictures(source: Pictures) -> None:
-    """Refuse a source whose pictures are not flat rows of bytes."""
-    width = prod(source.shape)
-    some = as_tensor(source.pictures(np.arange(min(2, len(source)))))
-    fits = some.dtype == torch.uint8 and some.ndim == 2 and some.shape[1] == width
-    checks.require(
-        len(source) > 1 and fits,
-        f"Pictures must be two rows or more of {width} bytes.",
-        f"{some.dtype} {tuple(some.shape)}",
-    )
-
-
-def left(array: Any, places: np.ndarray, mean: Tensor, scale: Tensor, exact: Any) -> Bytes | Lazy:
-    """Bytes at some places, beside ``mean``; pictures and rows on disk are left where they are."""
-    if are_pictures(array):
-        return Lazy(array, places, mean, scale)
-    if mapped_of(array) is not None:
-        return Mapped(array, places, mean, scale, exact)
-    return Bytes(torch.as_tensor(array[places], device=mean.device), mean, scale)
-
-
-def floats(rows: Any, some: slice, like: Tensor) -> Tensor:
-    """Some rows as numbers beside ``like`` and in its precision."""
-    if are_pictures(rows):
-        return torch.as_tensor(rows.pictures(np.arange(some.start, some.stop)), device=like.device).to(like)
-    return (as_tensor(rows[some]) if isinstance(rows, np.ndarray) else rows[some]).to(like)

@@ -18,20 +18,20 @@ from noumena import checks
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
-def whole(fit: Verb) -> Verb:
+def transactional(fit: Verb) -> Verb:
     """A fit that leaves the estimator as it was where it is refused or fails, whatever kind of output is asked for."""
 
     @wraps(fit)
     def fitted(estimator: Any, *args: Any, **options: Any) -> Any:
         """The fit, or the estimator of before."""
-        kept = vars(estimator)
-        before = dict(kept)
+        state = vars(estimator)
+        before = dict(state)
         try:
             with config_context(transform_output="default"):
                 return fit(estimator, *args, **options)
         except BaseException:
-            kept.clear()
-            kept.update(before)
+            state.clear()
+            state.update(before)
             raise
 
     return cast("Verb", fitted)
@@ -40,10 +40,10 @@ def whole(fit: Verb) -> Verb:
 class Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of all estimators with ``transform``."""
 
-    def _compare_columns(self, x: Any, array: np.ndarray, *, reset: bool) -> None:
+    def _compare_columns(self, x: Any, width: int, *, reset: bool) -> None:
         """Learn (or compare with what was learned) the number and names of columns, in scikit-learn's words."""
         checks.columns(x, "x")
-        frame: Any = x if hasattr(x, "columns") else array
+        frame: Any = x if hasattr(x, "columns") else np.empty((0, width))
         validate_data(self, X=frame, reset=reset, skip_check_array=True)
 
 

@@ -21,6 +21,7 @@ from noumena import checks
 from noumena.estimators.base import Builder, Codec, Estimator, network
 from noumena.estimators.likelihoods import check, check_range, emitting, misfit, output
 from noumena.estimators.loop import Training
+from noumena.estimators.sources import Source
 from noumena.penalties import Penalty
 
 IN_USE = 0.01
@@ -147,10 +148,10 @@ class VAE(Estimator):
         checks.number(self.beta, "beta", minimum=0)
         check(self.likelihood, self.standardise)
 
-    def _table(self, x: Any) -> Any:
-        array = super()._table(x)
-        check_range(array, self.likelihood)
-        return array
+    def _source(self, x: Any) -> Source:
+        source = super()._source(x)
+        check_range(source, self.likelihood)
+        return source
 
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         encoder = network(self.encoder, "encoder", n_observed, 2 * self.n_latents)

@@ -26,7 +26,7 @@ from noumena.estimators.ica.contrasts import Contrast, contrast_called
 from noumena.estimators.ica.moments import Moments, Table
 from noumena.estimators.ica.rotation import Rotated, matched, rotate
 from noumena.estimators.training import Training
-from noumena.estimators.transformer import Transformer, as_given, whole
+from noumena.estimators.transformer import Transformer, as_given, transactional
 
 FLAT = 1e-10
 """Eigenvalues of the correlation matrix below this, relative to the largest, are rounding."""
@@ -82,12 +82,12 @@ class ICA(Transformer):
 
     # ---- scikit-learn's verbs ----------------------------------------------------------------------------
 
-    @whole
+    @transactional
     def fit(self, X: Any, y: Any = None):
         """Find the components of ``X`` (batch, observed); ``y`` is ignored."""
         contrast, seed = self._checked(), seeds.seed_of(self.random_state)
         data = self._data(X, seed)
-        self._compare_columns(X, np.empty((0, data.n_features)), reset=True)
+        self._compare_columns(X, data.n_features, reset=True)
         with threads.for_work(4.0 * data.n_rows * data.n_features**2 * self.n_restarts):
             whites = self._whitened(data)
             starts = torch.stack([_start(whites[0].size, seed, k) for k in range(self.n_restarts)])
@@ -129,7 +129,7 @@ class ICA(Transformer):
             checks.require(matches, f"x must have {self.n_features_in_} columns.", f"{X.shape[1]}")
             return self._project(X)
         array = checks.table(X, "x")
-        self._compare_columns(X, array, reset=False)
+        self._compare_columns(X, array.shape[1], reset=False)
         return as_given(X, array, self._project(torch.as_tensor(array)).numpy())
 
     def inverse_transform(self, X: Any) -> Any:

@@ -40,11 +40,11 @@ from torch import Tensor, nn
 from noumena import checks, seeds
 from noumena.deprecated import renamed
 from noumena.estimators.base import Builder, Codec, Estimator, network
+from noumena.estimators.fit_data import FitData
 from noumena.estimators.images.style_gan import StyleGAN, sampled
 from noumena.estimators.images.style_networks import StyleDiscriminator, StyleGenerator, StyleNetwork
 from noumena.estimators.images.variations import SAME, chosen, contrast, entropy, shifts, variation
 from noumena.estimators.loop import Training, train
-from noumena.estimators.sources import Rows
 from noumena.nets.conv import ConvEncoder
 from noumena.nets.orthogonal import OrthogonalLinear
 from noumena.nets.residual import fitting
@@ -301,7 +301,7 @@ class DisCo(Estimator):
         names = ("device", "dtype", "held_out", "checkpoint_seconds", "verbose")
         return plan.changed(checkpoint=kept, **{name: getattr(training, name) for name in names})
 
-    def _adopt(self, models: list[Codec], rows: Rows, training: Training, bound: float | None) -> None:
+    def _adopt(self, models: list[Codec], rows: FitData, training: Training, bound: float | None) -> None:
         self._begin(models, rows, self._first(training))
         super()._adopt(models, rows, training, bound)
 

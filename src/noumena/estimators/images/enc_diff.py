@@ -36,12 +36,12 @@ from noumena import checks, seeds
 from noumena.derivatives import Map
 from noumena.estimators.autoencoder import AutoencoderObjective, spread_of
 from noumena.estimators.base import Builder, Codec, Estimator, need_scale, network
+from noumena.estimators.fit_data import FitData
 from noumena.estimators.images.attention import Concepts
 from noumena.estimators.images.unet import UNet
 from noumena.estimators.images.vector_autoencoder import VectorObjective
 from noumena.estimators.images.vector_quantised import QuantisedAutoencoder, VectorQuantised
 from noumena.estimators.loop import Training, train
-from noumena.estimators.sources import Rows
 from noumena.nets.residual import ResidualEncoder, fitting
 from noumena.penalties import Penalty
 from noumena.penalties.penalty import PenaltySum
@@ -346,7 +346,7 @@ class EncDiff(Estimator):
         objective.penalty, objective.normalise = self.penalty, self.normalise
         return objective
 
-    def _adopt(self, models: list[Codec], rows: Rows, training: Training, bound: float | None) -> None:
+    def _adopt(self, models: list[Codec], rows: FitData, training: Training, bound: float | None) -> None:
         self._begin(models, rows, self._first(training))
         super()._adopt(models, rows, published() if self.training is None else training, bound)
 
@@ -357,7 +357,7 @@ class EncDiff(Estimator):
         aside = training.changed(suffix="first").checkpoint
         return first.changed(checkpoint=first.checkpoint or aside, polish=0, within=None, **shared)
 
-    def _begin(self, models: list[Any], rows: Rows, training: Training) -> None:
+    def _begin(self, models: list[Any], rows: FitData, training: Training) -> None:
         """The first stage: autoencoders, and the units of their maps."""
         decoders = [model.decoder for model in models]
         for decoder, seed in zip(decoders, self.seeds_, strict=True):
@@ -369,7 +369,7 @@ class EncDiff(Estimator):
             raise KeyboardInterrupt
         self.first_objectives_ = fitted.objectives.tolist()
         for decoder in decoders:
-            decoder.settle(rows.whole)
+            decoder.settle(rows.train_at_once)
 
     def structure_of(self, k: int, *, threshold: float | None = None) -> Structure:
         """The structure of the k-th model, read off at a few of its points; every one costs a sampling per scalar."""

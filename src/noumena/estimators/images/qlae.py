@@ -32,6 +32,7 @@ from noumena import checks
 from noumena.estimators.base import Builder, Codec, Estimator, need_scale, network
 from noumena.estimators.likelihoods import check, check_range, emitting, misfit, output
 from noumena.estimators.loop import Training
+from noumena.estimators.sources import Source
 from noumena.penalties import Penalty
 
 REACH = 0.5
@@ -182,10 +183,10 @@ class QLAE(Estimator):
         polish = 0 if self.training is None else self.training.polish
         checks.require(polish == 0, "polish must be 0, for its moves take latents off their values.", repr(polish))
 
-    def _table(self, x: Any) -> Any:
-        array = super()._table(x)
-        check_range(array, self.likelihood)
-        return array
+    def _source(self, x: Any) -> Source:
+        source = super()._source(x)
+        check_range(source, self.likelihood)
+        return source
 
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         objective = QLAEObjective(

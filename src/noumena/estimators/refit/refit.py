@@ -20,9 +20,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from noumena.checks import DivergenceError
+from noumena.estimators.fit_data import FitData
 from noumena.estimators.loop import Trained, train
 from noumena.estimators.refit.masked import Support, masked, row_errors
-from noumena.estimators.sources import Rows
 from noumena.estimators.training import Training
 
 HELD_OUT = 4096
@@ -95,12 +95,12 @@ class Refit:
         return asdict(self)
 
 
-def held_out(rows: Rows) -> Tensor:
+def held_out(rows: FitData) -> Tensor:
     """The rows that models are compared on."""
     return rows.held_out[:HELD_OUT]
 
 
-def compared(sparse: Trained, twins: Trained, support: Support, rows: Rows, gain: Difference) -> Refit:
+def compared(sparse: Trained, twins: Trained, support: Support, rows: FitData, gain: Difference) -> Refit:
     """The refit with the lowest held-out error beside the twin with the lowest, row by row; ``gain`` is what a wider
     structure explains better."""
     errors, others = _lowest(sparse, rows), _lowest(twins, rows)
@@ -110,7 +110,7 @@ def compared(sparse: Trained, twins: Trained, support: Support, rows: Rows, gain
     return Refit(int(support.sum()), *means, *own, gain.mean, gain.standard_error)
 
 
-def _lowest(trained: Trained, rows: Rows) -> Float[np.ndarray, " batch"]:
+def _lowest(trained: Trained, rows: FitData) -> Float[np.ndarray, " batch"]:
     """Errors of the held-out rows under the model that explains them best."""
     sound = (model for model, lost in zip(trained.models, trained.diverged, strict=True) if not lost)
     return min((row_errors(model, held_out(rows)) for model in sound), key=np.mean)
@@ -121,7 +121,7 @@ def restarted(
     fresh: Callable[[int], Any],
     other_seeds: list[int],
     support: Support,
-    rows: Rows,
+    rows: FitData,
     plan: Training,
     turn: int,
 ) -> Trained:

@@ -34,11 +34,11 @@ from noumena import seeds
 from noumena.derivatives import jacobian
 from noumena.derivatives.strength import relative_strength
 from noumena.estimators.exchange import remix
+from noumena.estimators.fit_data import FitData
 from noumena.estimators.loop import Trained, train
 from noumena.estimators.refit.directions import MANY_STARTS, POINTS, Directions, sparse_directions, tangents
 from noumena.estimators.refit.masked import Support, masked, plain, row_errors
 from noumena.estimators.refit.refit import FAR, HELD_OUT, RESTARTS, Difference, Refit, compared, held_out, restarted
-from noumena.estimators.sources import Rows
 from noumena.estimators.training import Training
 
 MOST_OBSERVED, MOST_LATENTS = 128, 16
@@ -92,13 +92,13 @@ class State:
         return float(np.log(max(error, 1e-12)) + PRICE * self.support.sum()) if np.isfinite(error) else np.inf
 
 
-def searchable(n_observed: int, n_latents: int, rows: Rows) -> bool:
+def searchable(n_observed: int, n_latents: int, rows: FitData) -> bool:
     """Whether data are of a kind and size whose structure is searched."""
     small = n_latents <= n_observed <= MOST_OBSERVED and 2 <= n_latents <= MOST_LATENTS
     return small and len(rows.train) >= FEWEST_ROWS
 
 
-def in_memory(rows: Rows) -> Rows:
+def in_memory(rows: FitData) -> FitData:
     """The rows as they are, or the first of those, in random order, that are on disk or in bytes."""
     if isinstance(rows.train, Tensor):
         return rows
@@ -110,7 +110,7 @@ def search_and_refit(
     fresh: Callable[[int], Any],
     read_off: dict[int, Support],
     model_seeds: list[int],
-    rows: Rows,
+    rows: FitData,
     plan: Training,
 ) -> tuple[Trained, Refit] | None:
     """The refits of a fit's ``models`` and the comparison with their twins; ``None`` where it was stopped by hand.
@@ -152,7 +152,7 @@ def search_and_refit(
 class Search:
     """One search in progress, from the twins of a fit; part of the rows to train on judges."""
 
-    def __init__(self, twins: list[Any], rows: Rows, plan: Training):
+    def __init__(self, twins: list[Any], rows: FitData, plan: Training):
         judged = max(1, round(JUDGED * len(rows.train)))
         self.rows = replace(rows, train=rows.train[judged:], held_out=rows.train[:judged])
         self.plan = plan.changed(checkpoint=None, verbose=False, batch_size=BATCH)
@@ -290,7 +290,7 @@ def usable(support: Support) -> Support:
     return support | ~support.any(axis=1, keepdims=True)
 
 
-def wanted(state: State, rows: Rows) -> Support:
+def wanted(state: State, rows: FitData) -> Support:
     """The support with the dependencies that the residuals of its refit want most."""
     return flipped(state.support, missing(state, rows)[:FLIPS])
 
@@ -305,7 +305,7 @@ def faintest(state: State, x: Float[Tensor, "batch observed"]) -> list[tuple[int
     return sorted(places, key=lambda place: strength[place])
 
 
-def missing(state: State, rows: Rows, *, seed: int = 0) -> list[tuple[int, int]]:
+def missing(state: State, rows: FitData, *, seed: int = 0) -> list[tuple[int, int]]:
     """Absent dependencies from the most wanted on: those with which random features of an observation's latents explain
     most of what its refit leaves over, on rows that they were not fitted to."""
     model = state.model

@@ -26,7 +26,7 @@ from noumena.estimators.sparse.basis import SCALES, anneal, neighbour_difference
 from noumena.estimators.sparse.refinding import Refound, halves, refound
 from noumena.estimators.sparse.spikes import Spikes, fit_spikes, needed_gain
 from noumena.estimators.training import Training
-from noumena.estimators.transformer import Transformer, as_given, whole
+from noumena.estimators.transformer import Transformer, as_given, transactional
 
 FLAT = 1e-10
 """Eigenvalues of the covariance below this, relative to the largest, are rounding."""
@@ -93,7 +93,7 @@ class SparseComponents(Transformer):
 
     # ---- scikit-learn's verbs ----------------------------------------------------------------------------
 
-    @whole
+    @transactional
     def fit(self, X: Any, y: Any = None):
         """Find the sparse directions of ``X`` (batch, observed); ``y`` is ignored."""
         array = checks.table(X, "x", min_rows=2)
@@ -101,7 +101,7 @@ class SparseComponents(Transformer):
         checks.count(self.max_iter, "max_iter")
         checks.one_of(self.view, "view", VIEWS)
         device = Training(device=self.device).torch_device()
-        self._compare_columns(X, array, reset=True)
+        self._compare_columns(X, array.shape[1], reset=True)
         white = _whiten(array, self.n_components, centre=bool(self.offset))
         self.n_components_ = self._n_features_out = white.directions.shape[1]
         with threads.for_work(4.0 * len(array) * self.n_components_**2 * self.n_restarts):
@@ -120,7 +120,7 @@ class SparseComponents(Transformer):
         """What ``transform`` gives, in the kind of ``x`` whatever output is asked for."""
         check_is_fitted(self)
         array = checks.table(x, "x")
-        self._compare_columns(x, array, reset=False)
+        self._compare_columns(x, array.shape[1], reset=False)
         z = array.astype(np.float64) @ self.components_.T + self.intercept_
         return as_given(x, array, np.where(self.exact_ & (np.abs(z) < EXACT), 0.0, z))
 

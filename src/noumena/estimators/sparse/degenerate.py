@@ -42,7 +42,7 @@ from noumena.estimators.sparse.stages import (
     fit_seeds,
     normality,
 )
-from noumena.estimators.transformer import Transformer, as_given, whole
+from noumena.estimators.transformer import Transformer, as_given, transactional
 
 POINTS = 4000
 """Rows whose latents are kept, those that no stage has seen first."""
@@ -149,7 +149,7 @@ class DegenerateMixture(Transformer):
         self.device = device
         self.random_state = random_state
 
-    @whole
+    @transactional
     def fit(self, X: Any, y: Any = None):
         """Fit stage 1, or choose it, then stage 2, on ``X`` (batch, observed); ``y`` is ignored."""
         array = self._checked(X)
@@ -178,7 +178,7 @@ class DegenerateMixture(Transformer):
         """Latents ``ẑ``; a torch tensor in gives one out."""
         check_is_fitted(self)
         array = checks.table(X, "x")
-        self._compare_columns(X, array, reset=False)
+        self._compare_columns(X, array.shape[1], reset=False)
         return as_given(X, array, self.stage2_.transform(np.asarray(self.stage1_.transform(array))))
 
     def inverse_transform(self, X: Any) -> Any:
@@ -208,7 +208,7 @@ class DegenerateMixture(Transformer):
         checks.number(self.threshold, "threshold", minimum=0, maximum=1)
         checks.number(self.held_out, "held_out", minimum=0.01, maximum=0.9)
         array = checks.table(x, "x", min_rows=4, varying=True)
-        self._compare_columns(x, array, reset=True)
+        self._compare_columns(x, array.shape[1], reset=True)
         return array
 
     def _split(self, array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

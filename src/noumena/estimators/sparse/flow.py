@@ -44,11 +44,12 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from noumena import checks, seeds
+from noumena.estimators.fit_data import FitData
 from noumena.estimators.loop import Objective, Trained, Training, train
-from noumena.estimators.sources import Rows, digest
+from noumena.estimators.sources import Numbers
 from noumena.estimators.sparse.components import SparseComponents
 from noumena.estimators.sparse.spikes import fit_spikes
-from noumena.estimators.transformer import Transformer, as_given, whole
+from noumena.estimators.transformer import Transformer, as_given, transactional
 from noumena.estimators.written import written
 
 ROUNDING = 0.1
@@ -249,7 +250,7 @@ class SparseFlow(Transformer):
         self.device = device
         self.random_state = random_state
 
-    @whole
+    @transactional
     def fit(self, X: Any, y: Any = None):
         """Unmix ``X`` (batch, observed) affinely, then bend the code until it is sparse; ``y`` is ignored."""
         plan = self._plan()
@@ -268,7 +269,7 @@ class SparseFlow(Transformer):
         """Latents ``ẑ``, zero where a latent is inactive; a torch tensor in gives one out."""
         check_is_fitted(self)
         array = checks.table(X, "x")
-        self._compare_columns(X, array, reset=False)
+        self._compare_columns(X, array.shape[1], reset=False)
         codes = torch.as_tensor(np.asarray(self.start_.transform(array)) / self.scale_)
         with torch.no_grad():
             z = self.layers_(codes.to(torch.float64))[0].numpy()
@@ -304,7 +305,7 @@ class SparseFlow(Transformer):
 
     def _checked(self, x: Any) -> np.ndarray:
         array = checks.table(x, "x", min_rows=4, varying=True)
-        self._compare_columns(x, array, reset=True)
+        self._compare_columns(x, array.shape[1], reset=True)
         return array
 
     def _solver(self, seed: int) -> Any:
@@ -315,7 +316,7 @@ class SparseFlow(Transformer):
         checks.require(able, f"start must be an estimator with {', '.join(verbs)}.", repr(self.start))
         return self.start
 
-    def _rows(self, array: np.ndarray, plan: Training, model_seeds: list[int]) -> Rows:
+    def _rows(self, array: np.ndarray, plan: Training, model_seeds: list[int]) -> FitData:
         """Affine codes with slabs of unit spread; the split depends on the number of rows only."""
         codes = np.asarray(self.start_.transform(array), dtype=float)
         self._n_features_out = codes.shape[1]
@@ -324,14 +325,14 @@ class SparseFlow(Transformer):
         rows = torch.as_tensor(codes / self.scale_, dtype=getattr(torch, plan.dtype))[order].to(plan.torch_device())
         n = min(len(rows) - 2, round(plan.held_out * len(rows)))
         facts = (type(self), self.n_latents, self.depth, written(self.start), model_seeds, plan.consequential())
-        return Rows(rows[n:], rows[:n] if n else rows, "", digest(codes)).marked(*facts)
+        return FitData(rows[n:], rows[:n] if n else rows, "", Numbers(codes).digest()).marked(*facts)
 
-    def _flatten(self, rows: Rows, plan: Training, seed: int) -> Trained:
+    def _flatten(self, rows: FitData, plan: Training, seed: int) -> Trained:
         """The rival: the affine code under the same law."""
         steps = max(1, plan.steps // FEWER)
         return train([_model(seed, rows, depth=0)], [seed], rows, plan.changed(suffix="affine", steps=steps))
 
-    def _bend(self, rows: Rows, plan: Training, solver: Any, model_seeds: list[int]) -> Trained:
+    def _bend(self, rows: FitData, plan: Training, solver: Any, model_seeds: list[int]) -> Trained:
         """Train at the widest spike, unmix the code once more, train while the spike narrows."""
         models: list[Any] = [_model(s, rows, depth=self.depth) for s in model_seeds]
         first = max(1, plan.steps // FIRST_PART)
@@ -342,7 +343,7 @@ class SparseFlow(Transformer):
         models = [_unmixed(model, rows.train, clone(s)) for s in solvers for model in models]
         return train(models, model_seeds * len(solvers), rows, plan.changed(steps=max(1, plan.steps - first)))
 
-    def _adopt(self, bent: Trained, flat: Trained, rows: Rows, solver: Any) -> None:
+    def _adopt(self, bent: Trained, flat: Trained, rows: FitData, solver: Any) -> None:
         n, self.history_ = self.n_models if self.depth else 1, bent.history
         reached = np.where(bent.diverged, np.inf, bent.objectives).reshape(-1, n)  # of every branch of every seed
         taken = reached.argmin(axis=0)
@@ -361,7 +362,7 @@ def _views(solver: Any) -> list[Any]:
     return [clone(solver).set_params(view=view) for view in BRANCHES]  # type: ignore[union-attr]
 
 
-def _model(seed: int, rows: Rows, *, depth: int) -> SpikeSlabFlow:
+def _model(seed: int, rows: FitData, *, depth: int) -> SpikeSlabFlow:
     with seeds.global_torch(seed, "initial weights"):
         model = SpikeSlabFlow(rows.train.shape[1], depth).to(rows.train)
     model.believe(rows.train)

@@ -41,7 +41,7 @@ from noumena.checks import DivergenceError
 from noumena.estimators.descent import cooper_package
 from noumena.estimators.history import History
 from noumena.estimators.training import Training
-from noumena.estimators.transformer import Transformer, as_given, whole
+from noumena.estimators.transformer import Transformer, as_given, transactional
 
 LAYERS = (10, 50, 50, 50, 50, 10)
 """Widths of the published hidden layers, in multiples of the number of components: seven layers with the last."""
@@ -139,12 +139,12 @@ class ConstrainedComponents(Transformer):
         self.device = device
         self.random_state = random_state
 
-    @whole
+    @transactional
     def fit(self, X: Any, y: Any = None):
         """Solve the constrained problem on ``X`` (batch, observed); ``y`` is ignored."""
         layers, device = self._checked()
         array = checks.table(X, "x", min_rows=2, varying=True)
-        self._compare_columns(X, array, reset=True)
+        self._compare_columns(X, array.shape[1], reset=True)
         n = array.shape[1] if self.n_components is None else checks.count(self.n_components, "n_components")
         seed = seeds.seed_of(self.random_state)
         self.mean_, self._scale = array.mean(axis=0, dtype=float), array.std(axis=0, dtype=float)
@@ -160,7 +160,7 @@ class ConstrainedComponents(Transformer):
         """The sparse code; a torch tensor in gives one out."""
         check_is_fitted(self)
         array = checks.table(X, "x")
-        self._compare_columns(X, array, reset=False)
+        self._compare_columns(X, array.shape[1], reset=False)
         return as_given(X, array, (array - self.mean_) @ self.components_.T + self.intercept_)
 
     def inverse_transform(self, X: Any) -> Any:
