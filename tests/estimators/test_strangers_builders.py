@@ -15,7 +15,9 @@ from torch import Tensor, nn
 import noumena as nm
 from noumena import seeds
 from noumena.checks import InputError
+from noumena.estimators.fit_data import split
 from noumena.estimators.penalised import fit_penalised
+from noumena.estimators.sources import source_of
 
 X = np.random.default_rng(0).normal(size=(300, 6)).astype("f")
 QUICK = nm.Training(steps=6, batch_size=64)
@@ -83,7 +85,8 @@ def test_numbers_beyond_all_reason_are_refused_with_their_column() -> None:
 
 def test_ordinary_data_are_standardised_as_before_up_to_rounding() -> None:
     x = planes().astype("f")
-    rows, mean, scale = vae()._rows(x, QUICK, torch.device("cpu"))
+    rows, *units = split(source_of(x), 0.1, standardise=True, beside=None, like=torch.zeros(0))
+    mean, scale = (torch.as_tensor(unit) for unit in units)
     order = torch.randperm(len(x), generator=seeds.generator(0, "held-out rows", len(x)))
     kept = torch.as_tensor(x)[order[40:]]
     assert rows.train.dtype == torch.float32
