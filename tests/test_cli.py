@@ -8,13 +8,12 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
-
-import noumena as nm
 from command_runs import QUICK, assert_refused, noumena, snapshot, write
 from command_runs import run as run
 from command_runs import table as table
+
+import noumena as nm
 
 
 def test_help_names_every_verb_and_does_not_import_torch():
@@ -78,62 +77,6 @@ def test_an_existing_run_is_not_overwritten_without_force(table, run):
     assert snapshot(run) == before
 
 
-def bad_files(folder: Path, table: Path) -> dict[str, Path]:
-    good = np.load(table / "x.npy")
-    broken = {"nan": np.nan, "inf": np.inf}
-    for name, value in broken.items():
-        spoilt = good.copy()
-        spoilt[3, 1] = value
-        np.save(folder / f"{name}.npy", spoilt)
-    np.save(folder / "vector.npy", good[:, 0])
-    np.save(folder / "cube.npy", good[None])
-    np.save(folder / "empty.npy", np.zeros((0, 3)))
-    np.save(folder / "few.npy", good[:1])
-    np.save(folder / "constant.npy", np.c_[good, np.ones(len(good))])
-    np.save(folder / "object.npy", np.array([[1, "a"], [None, 2]], dtype=object), allow_pickle=True)
-    write(folder / "ragged.csv", "a,b\n1,2\n3\n4,5\n")
-    write(folder / "words.csv", "a,b\n1,2\n3,four\n")
-    write(folder / "truncated.npz", (table / "x.npz").read_bytes()[:600])
-    write(folder / "truncated.parquet", (table / "x.parquet").read_bytes()[:200])
-    write(folder / "notes.txt", "1,2\n")
-    return {p.name: p for p in folder.iterdir()} | {"missing.npy": folder / "missing.npy", "a folder": folder}
-
-
-BAD_FILES = [
-    "nan.npy", "inf.npy", "vector.npy", "cube.npy", "empty.npy", "few.npy", "constant.npy", "object.npy", "ragged.csv",
-    "words.csv", "truncated.npz", "truncated.parquet", "notes.txt", "missing.npy", "a folder",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", BAD_FILES)
-def test_a_bad_file_is_one_sentence_and_exit_code_2(name, table, tmp_path):
-    files = bad_files(tmp_path, table)
-    done = noumena("fit", files[name], "--latents", 2, "--out", tmp_path / "run", *QUICK)
-    assert_refused(done)
-    assert not (tmp_path / "run" / "config.json").exists()
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--latents", "0"],
-        ["--latents", "400"],
-        ["--latents", "2", "--estimator", "oracle"],
-        ["--latents", "2", "--models", "0"],
-        ["--latents", "2", "--steps", "0"],
-        ["--latents", "2", "--sparsity", "-1"],
-        ["--latents", "2", "--learning-rate", "nan"],
-        ["--latents", "2", "--device", "abacus"],
-        ["--latents", "2", "--seed", "-1"],
-        ["--latents", "2", "--resume"],
-    ],
-    ids=" ".join,
-)
-def test_a_bad_option_is_one_sentence_and_exit_code_2(arguments, table, tmp_path):
-    assert_refused(noumena("fit", table / "x.npy", "--out", tmp_path / "run", *arguments))
-    assert not (tmp_path / "run" / "config.json").exists()
-
-
 def test_a_word_where_a_number_belongs_is_exit_code_2(table, tmp_path):
     done = noumena("fit", table / "x.npy", "--out", tmp_path / "run", "--latents", "many")
     assert done.returncode == 2
@@ -150,18 +93,6 @@ def test_a_file_in_the_place_of_the_folder_is_refused(table, tmp_path):
 @pytest.mark.skipif(os.geteuid() == 0 and not Path("/proc/self").exists(), reason="needs a folder nobody can write to")
 def test_an_unwritable_folder_is_refused(table):
     assert_refused(noumena("fit", table / "x.npy", "--latents", 2, "--out", "/proc/self/run", *QUICK))
-
-
-def test_a_folder_that_is_no_run_is_refused_by_report(tmp_path):
-    assert_refused(noumena("report", tmp_path))
-    write(tmp_path / "config.json", "{")
-    assert_refused(noumena("report", tmp_path))
-
-
-def test_the_demo_keeps_what_is_in_its_folder(tmp_path):
-    write(tmp_path / "mine.txt", "mine")
-    assert_refused(noumena("demo", "--out", tmp_path))
-    assert (tmp_path / "mine.txt").read_text() == "mine"
 
 
 def test_divergence_is_exit_code_1_with_advice_and_a_checkpoint(table, tmp_path):

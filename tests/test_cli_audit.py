@@ -1,27 +1,23 @@
 """``noumena audit``: what it says and writes, and that bad input is one sentence and exit code 2."""
 
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from command_runs import here as here
 from scipy.stats import ortho_group
-
-from noumena.cli import main
 
 N = 300
 Z = np.random.default_rng(0).laplace(size=(N, 3))
 
 
 @pytest.fixture
-def noumena(monkeypatch, capsys):
+def noumena(here):
+    """The command in this process: exit code, standard output, standard error."""
+
     def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["noumena", "audit", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        said = capsys.readouterr()
-        return left.value.code or 0, said.out, said.err
+        done = here("audit", *arguments)
+        return done.returncode, done.stdout, done.stderr
 
     return run
 
@@ -91,68 +87,6 @@ def test_files_of_one_name_are_told_apart_by_their_folders(folder, noumena):
     assert json.loads(out)["names"] == ["a.npy", "other/a.npy"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["a.npy"], "two or more files. Got 1"),
-        (["a.npy", "a.npy"], "different files. Got a.npy, a.npy"),
-        (["a.npy", "absent.npy"], "The data file must exist. Got absent.npy"),
-        (["a.npy", "short.npy"], "same rows, but a has 300. Got 299 in short"),
-        (["a.npy", "nan.npy"], "nan.npy must be finite. Got 3 NaN and 0 inf entries, the first at row 7"),
-        (["a.npy", "b.csv", "--groups", "absent.csv"], "The groups must be a file. Got absent.csv"),
-        (["a.npy", "b.csv", "--groups", "c.npz"], "The ending of c.npz must be one of .csv, .npy"),
-        (["a.npy", "b.csv", "--groups", "one.csv"], "two groups or more. Got m throughout"),
-        (["a.npy", "b.csv", "--groups", "two.csv"], "two.csv must have one column. Got 2 cells in line 1"),
-        (["a.npy", "b.csv", "--groups", "hole.csv"], "Every row of hole.csv must have a label. Got none in row 1"),
-        (
-            ["a.npy", "b.csv", "--groups", "few.csv"],
-            "few.csv must have a label for each of 300 rows, and may have a header. Got 299 lines",
-        ),
-        (
-            ["a.npy", "index.csv"],
-            "Every column of index.csv must have a name. Got none for column 0, an index perhaps; leave it out with "
-            "--drop 0.",
-        ),
-        (
-            ["a.npy", "words.csv"],
-            "Column 'cell' of words.csv must hold numbers only. Got words, such as 'c0' on line 2; leave it out with "
-            "--drop cell.",
-        ),
-        (["a.npy", "code.csv"], "Got words, such as '?' on line 2; leave it out with --drop a."),
-        (
-            ["a.npy", "b.csv", "--key", "z"],
-            "--key must come with a file that may hold several arrays. Got a.npy, b.csv.",
-        ),
-        (["short.npy", "short.npy", "a.npy"], "different files"),
-        (["a.npy", "b.csv", "--input", "short.npy"], "input must have the 300 rows of the representations. Got 299"),
-        (["a.npy", "b.csv", "--folds", "1"], "folds must be a whole number of at least 2"),
-        (["a.npy", "b.csv", "--seed", "-1"], "--seed must be a whole number of at least 0"),
-    ],
-)
-def test_bad_input_is_one_sentence_and_exit_code_2(folder, noumena, arguments, sentence):
-    code, out, err = noumena(*arguments, "--out", "refused")
-    assert code == 2
-    assert out == ""
-    assert sentence in err
-    assert err.count("\n") == 1
-    assert not Path("refused").exists()
-
-
-@pytest.mark.parametrize(
-    ("lines", "sentence"),
-    [
-        (["molecule", *(f"m{k % 7}" for k in range(30)), "", *(f"m{k % 7}" for k in range(31, N))], "none in row 30"),
-        ([*(f"m{k % 7}" for k in range(N + 1))], f"Got {N + 1} lines"),
-        (["molecule", *("NA" if k == 4 else f"m{k % 7}" for k in range(N))], "none in row 4"),
-    ],
-)
-def test_labels_are_never_shifted(folder, noumena, lines, sentence):
-    Path("shifted.csv").write_text("\n".join(lines) + "\n\n")
-    code, _, err = noumena("a.npy", "b.csv", "--groups", "shifted.csv")
-    assert code == 2
-    assert sentence in err
-
-
 def test_columns_are_taken_or_left_out_of_every_file(folder, noumena):
     for name, z in (("first", Z), ("second", -Z)):
         np.savetxt(f"{name}.csv", np.c_[np.arange(N), z], delimiter=",", header="id,a,b,c", comments="")
@@ -166,10 +100,3 @@ def test_columns_are_taken_or_left_out_of_every_file(folder, noumena):
     code, _, err = noumena("first.csv", "second.csv", "--drop", "name")
     assert code == 2
     assert "Columns to leave out of first.csv must be names, or numbers from 0 to 3. Got 'name'" in err
-
-
-def test_labels_are_never_unpickled(folder, noumena):
-    np.save("objects.npy", np.array([{"m": 1}] * N, dtype=object))
-    code, _, err = noumena("a.npy", "b.csv", "--groups", "objects.npy")
-    assert code == 2
-    assert "objects.npy must be a complete .npy file of labels" in err

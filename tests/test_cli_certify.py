@@ -4,15 +4,14 @@ import json
 import shutil
 import subprocess
 import sys
-import warnings
 
 import pytest
-
-import noumena as nm
 from command_runs import assert_refused, noumena, snapshot, write
+from command_runs import here as here
 from command_runs import run as run
 from command_runs import table as table
-from noumena.cli import main
+
+import noumena as nm
 
 NESTED = ",age,mood\npulse,1,1\nvoice,0,1\ngait,0,1\nsleep,0,1\n"
 GOOD = ",z1,z2\n" + "".join(f"x{i},{row}\n" for i, row in enumerate(["1,0"] * 3 + ["1,1"] * 2 + ["0,1"] * 3, 1))
@@ -25,31 +24,8 @@ def structures(tmp_path_factory):
         "nested": NESTED,
         "good": GOOD,
         "twins": ",z1,z2\nx1,1,1\nx2,1,1\nx3,1,1\n",
-        "empty column": ",z1,z2\nx1,1,0\nx2,1,0\n",
-        "latents twice": ",z1,z1\nx1,1,0\nx2,1,1\n",
-        "observations twice": ",z1,z2\nx1,1,0\nx1,1,1\n",
-        "words": ",z1,z2\nx1,1,yes\n",
-        "header": ",z1,z2\n",
-        "binary": b"\xff\xfe\x00\x01",
-        "endless": ',z1\nx1,1\n"' + "y" * 200_000 + "\n",
-        "two lines": ',z1\n"x\n1",2\n',
     }
     return {name: write(folder / f"{name}.csv", content) for name, content in contents.items()}
-
-
-@pytest.fixture
-def here(monkeypatch, capsys):
-    """The command in this process, where what it imports is there already."""
-
-    def run_here(*arguments):
-        monkeypatch.setattr(sys, "argv", ["noumena", *map(str, arguments)])
-        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-        with pytest.raises(SystemExit) as done:
-            main()
-        said = capsys.readouterr()
-        return subprocess.CompletedProcess(arguments, done.value.code or 0, said.out, said.err)
-
-    return run_here
 
 
 def test_certify_says_what_can_be_trusted_about_a_structure(structures):
@@ -142,45 +118,6 @@ def test_certify_keeps_the_checkpoint_of_an_interrupted_run(run, tmp_path, here)
     assert "--resume" not in refused.stderr  # fit's option
     assert here("certify", interrupted, "--out", interrupted, "--force").returncode == 0
     assert (interrupted / "checkpoint.safetensors").read_text() == "half of a run"
-
-
-BAD_STRUCTURES = [
-    "empty column", "latents twice", "observations twice", "words", "header", "binary", "endless", "two lines",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", BAD_STRUCTURES)
-def test_a_bad_structure_is_one_sentence_and_exit_code_2(name, structures, tmp_path, here):
-    done = here("certify", structures[name], "--out", tmp_path / "out")
-    assert_refused(done)
-    assert done.stdout == ""
-    assert not (tmp_path / "out").exists()
-
-
-def test_what_is_no_subject_is_refused_by_certify(tmp_path, here):
-    missing = here("certify", tmp_path / "missing.csv")
-    assert_refused(missing)
-    assert "The subject must be a run's folder or a structure's file. Got " in missing.stderr
-    assert "missing.csv" in missing.stderr
-    assert_refused(here("certify", tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--query", "pulse", "--query", "pulse & breath"], "Got 'breath' at character 9"),
-        (["--query", "(pulse & voice"], "the end where ')' was expected at character 15"),
-        (["--query", ""], "the end where a name was expected at character 1"),
-        (["--threshold", "0.1"], "--threshold is for a run"),
-    ],
-    ids=["unknown name", "no parenthesis", "empty query", "threshold"],
-)
-def test_a_bad_option_of_certify_is_one_sentence_and_exit_code_2(options, words, structures, tmp_path, here):
-    done = here("certify", structures["nested"], "--out", tmp_path / "out", *options)
-    assert_refused(done)
-    assert words in done.stderr
-    assert done.stdout == ""
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("threshold", ["-1", "nan"])

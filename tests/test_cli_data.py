@@ -3,34 +3,22 @@
 import json
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from command_runs import here as here
 
 import noumena as nm
-from noumena.cli import main
 
 QUICK = ["--latents", "2", "--models", "1", "--steps", "4", "--batch-size", "16"]
 
 
 @pytest.fixture
-def fit(monkeypatch, capsys, tmp_path):
-    """The command in this process: exit code, what it printed and what it said."""
-
-    def run(data, *options, quick=QUICK):
-        monkeypatch.setattr(
-            sys, "argv", ["noumena", "fit", str(data), "--out", str(tmp_path / "run"), *quick, *options]
-        )
-        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-        with pytest.raises(SystemExit) as done:
-            main()
-        said = capsys.readouterr()
-        return subprocess.CompletedProcess(options, done.value.code or 0, said.out, said.err)
-
-    return run
+def fit(here, tmp_path):
+    """``noumena fit`` in this process, into the folder ``run``."""
+    return lambda data, *options, quick=QUICK: here("fit", data, "--out", tmp_path / "run", *quick, *options)
 
 
 def frame(rows: int = 40) -> pd.DataFrame:
@@ -122,32 +110,6 @@ def test_not_standardising_reaches_the_model_and_the_record(fit, tmp_path):
     assert (kept["standardised"], kept["names"], kept["done"]) == (False, None, [])
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (["--impute", "zero"], "--impute must be one of mean, median, drop-rows, drop-columns. Got 'zero'."),
-        (["--columns", ","], "A list must have names or numbers with commas. Got ','."),
-        (["--columns", "pulse,pulse"], "Columns to take from own.csv must be named once. Got 'pulse' twice."),
-        (
-            ["--columns", "puls"],
-            "Columns to take from own.csv must be names, or numbers from 0 to 5. Got 'puls' where there are columns "
-            "id, pulse, voice, x 3, batch, site.",
-        ),
-        (
-            ["--drop", "6"],
-            "Columns to leave out of own.csv must be names, or numbers from 0 to 5. Got '6' where there are columns "
-            "id, pulse, voice, x 3, batch, site.",
-        ),
-        (["--columns", "1", "--drop", "1"], "Some columns of own.csv must be kept. Got 6 columns, 1 of them left out."),
-        (["--image", "--drop", "id", "--impute", "mean"], "Options on columns must come without --image. Got --drop, "
-         "--impute."),
-    ],
-)  # fmt: skip
-def test_a_bad_option_on_columns_is_one_sentence(fit, messy, options, sentence):
-    asked = [*options, "--drop", "id,batch"] if options[0] == "--impute" else options
-    assert refused(fit(messy, *asked)) == sentence
-
-
 def test_a_name_that_a_shell_would_split_is_quoted_in_the_advice(fit, tmp_path):
     pd.DataFrame({"a": np.arange(20.0), 'b, "c"': ["u", "v"] * 10}).to_csv(tmp_path / "own.csv", index=False)
     said = refused(fit(tmp_path / "own.csv"))
@@ -188,13 +150,6 @@ def test_an_occupied_folder_is_refused_before_the_data_are_read(fit, tmp_path):
     assert "--out must be a new or empty folder" in done.stderr
 
 
-def test_a_folder_of_pictures_without_image_names_the_option(fit, tmp_path):
-    (tmp_path / "pictures").mkdir()
-    done = fit(tmp_path / "pictures")
-    assert done.returncode == 2
-    assert "Data must be a file, or a folder of pictures with --image." in done.stderr
-
-
 def test_the_latents_of_every_row_are_written_and_told_of(fit, messy, tmp_path, monkeypatch):
     monkeypatch.setattr("noumena.cli.kept.STRETCH", 7)
     done = fit(messy, "--columns", "1,2,3", "--impute", "mean")
@@ -229,22 +184,6 @@ def test_force_leaves_nothing_of_the_run_before_but_what_is_not_of_a_run(fit, me
         "data.json", "latents.csv", "mine.txt",
     }  # fmt: skip
     assert "Filled" not in (run / "report.html").read_text()
-
-
-@pytest.mark.parametrize("device", ["mps", "xpu", "meta", "abacus"])
-def test_a_device_that_is_not_there_is_one_sentence(fit, messy, tmp_path, device):
-    line = refused_last(fit(messy, "--columns", "3", "--device", device))
-    assert line == (
-        f"noumena: --device must be cpu, cuda or auto, or another that torch can use on this machine. Got {device!r}."
-    )
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("rows", [2, 3])
-def test_too_few_rows_are_refused_before_training(fit, tmp_path, rows):
-    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(rows, 3)))
-    assert refused(fit(tmp_path / "x.npy")) == f"x.npy must have at least 4 rows to learn from. Got {rows}."
-    assert not (tmp_path / "run").exists()
 
 
 def test_a_fit_refused_late_leaves_no_folder(fit, messy, tmp_path):

@@ -1,27 +1,22 @@
 """The command ``noumena deconfound``: what it writes and says, and every refusal in one sentence with exit code 2."""
 
 import json
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
-
-from noumena.cli import main
+from command_runs import here as here
 
 QUICK = ["--rotations", "1", "--leaf", "5"]
 
 
 @pytest.fixture
-def noumena(monkeypatch, capsys):
-    """Run the command in this process: exit code, standard output, standard error."""
+def noumena(here):
+    """The command in this process: exit code, standard output, standard error."""
 
     def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["noumena", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            sys.exit(main())
-        shown = capsys.readouterr()
-        return ended.value.code or 0, shown.out, shown.err
+        done = here(*arguments)
+        return done.returncode, done.stdout, done.stderr
 
     return run
 
@@ -71,58 +66,6 @@ def test_json_carries_the_whole_result_and_the_options_reach_it(noumena, data):
     assert found["settings"]["rotations"] == 1
     assert found["settings"]["boosting"]["min_data_in_leaf"] == 5
     assert found["data"] == ["Columns left out: tied", "2 features: Cells_a, Cells_b"]
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (["--batch", "plate", "--label", "tied"], "label and batch must not be confounded"),
-        (["--batch", "batch", "--label", "drug"], "profiles.csv must hold the annotation batch. Got "),
-        (["--batch", "plate", "--label", "drug", "--positive", "x"], "positive must be a level of label"),
-        (["--batch", "plate", "--label", "drug", "--features", "Mito"], "Every name of --features must be, or begin,"),
-        (["--batch", "plate", "--label", "drug", "--folds", "1"], "folds must be a whole number of at least 2"),
-        (["--batch", "plate", "--label", "drug", "--leaf", "0"], "--leaf must be a whole number of at least 1"),
-        (["--batch", "plate", "--label", "drug", "--seed", "-1"], "--seed must be a whole number"),
-        (["--batch", "tied", "--label", "plate"], "must not be confounded"),
-        (["--batch", "plate", "--label", "drug", "--impute", "zero"], "--impute must be one of mean, median, drop-row"),
-        (["--batch", "plate", "--label", "drug", "--sep", "ab"], "--sep must be one sign, or tab. Got 'ab'."),
-    ],
-)
-def test_what_cannot_be_used_is_one_sentence_and_exit_code_two(noumena, data, options, sentence, tmp_path):
-    code, said, error = noumena("deconfound", data, *options, "--out", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-    assert code == 2
-    assert said == ""
-    assert sentence in error
-    assert error.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        (
-            "a;plate;drug\n1;P1;x\n",
-            "The cells of own.csv must be parted by commas, or --sep must say by what. Got ';' in the first line.",
-        ),
-        (
-            "a\tplate\tdrug\n1\tP1\tx\n",
-            "The cells of own.csv must be parted by commas, or --sep must say by what. Got a tab in the first line.",
-        ),
-        ("a,a,plate,drug\n1,2,P1,x\n", "The columns of own.csv must have different names. Got a twice."),
-        (
-            "a,b,plate,drug\n1,2,P1,x\n,2,P1,y\n3,,P2,x\n,inf,P2,y\n",
-            "own.csv must have no missing or infinite cells in its features. Got 4 in columns 'a' (2), 'b' (2), the "
-            "first at row 1 of column 'a'; fill missing ones with --impute, or choose other columns with --features.",
-        ),
-        ("größe,plate,drug\n1,P1,x\n".encode("latin-1"), "Got text that is not UTF-8; save it as UTF-8."),
-    ],
-)
-def test_a_table_that_cannot_be_used_is_told_of_by_its_file_and_columns(noumena, tmp_path, text, sentence):
-    (tmp_path / "own.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
-    code, _, error = noumena("deconfound", tmp_path / "own.csv", "--batch", "plate", "--label", "drug")
-    assert code == 2
-    assert sentence in error
-    assert error.count("\n") == 1
 
 
 def test_packed_text_of_another_country_with_coded_holes_gives_what_the_plain_file_gives(noumena, data, tmp_path):

@@ -1,16 +1,14 @@
 """Images through the command: fitted, described by pictures and a certificate, and refused in one sentence."""
 
 import json
-import subprocess
-import sys
-import warnings
 from pathlib import Path
 
+import command_runs
 import numpy as np
 import pytest
+from command_runs import here as here
 
 import noumena as nm
-from noumena.cli import main
 from noumena.cli.images import channels_first, conv_nets, read_images
 from noumena.estimators.images import UNet, VectorQuantised
 from noumena.nets import ConvDecoder, ConvEncoder, ResidualEncoder
@@ -18,21 +16,6 @@ from noumena.nets import ConvDecoder, ConvEncoder, ResidualEncoder
 QUICK = ["--steps", "4", "--batch-size", "16", "--latents", "2"]
 FILES = {"config.json", "weights.safetensors", "history.csv", "structure.csv"}
 PICTURES = {"report.html", "traversals.png", "swaps.png", "certificate.json"}
-
-
-@pytest.fixture
-def here(monkeypatch, capsys):
-    """The command in this process, where what it imports is there already."""
-
-    def run_here(*arguments):
-        monkeypatch.setattr(sys, "argv", ["noumena", *map(str, arguments)])
-        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-        with pytest.raises(SystemExit) as done:
-            main()
-        said = capsys.readouterr()
-        return subprocess.CompletedProcess(arguments, done.value.code or 0, said.out, said.err)
-
-    return run_here
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +43,7 @@ def saved(images, tmp_path_factory) -> Path:
 
 
 def assert_refused(done, words: str) -> None:
-    assert done.returncode == 2, done.stderr
-    (line,) = done.stderr.strip().splitlines()
-    assert line.startswith("noumena: ")
-    assert line.endswith(".")
-    assert words in line
+    assert words in command_runs.assert_refused(done)
 
 
 def test_report_shows_the_pictures_and_the_certificate_of_a_run_without_its_data(saved, here):
@@ -206,13 +185,6 @@ def test_pictures_of_several_sizes_are_refused_with_a_way_out(tmp_path, here):
     )
 
 
-def test_a_key_for_what_holds_one_array_is_refused(images, tmp_path, here):
-    np.save(tmp_path / "x.npy", images)
-    for path in (tmp_path, tmp_path / "x.npy"):
-        done = here("fit", path, "--image", *QUICK, "--key", "x", "--out", tmp_path / "run")
-        assert_refused(done, "--key must come with a .npz file. Got ")
-
-
 def test_numbers_between_0_and_1_and_grey_images_are_taken_too(images):
     found = channels_first(images[:, 0] / 255)
     assert (found.shape, found.dtype) == ((60, 1, 8, 8), np.float32)
@@ -235,66 +207,6 @@ def test_networks_halve_the_picture_to_a_side_of_four_or_an_odd_one(side, count)
     nets = conv_nets((3, side, side))
     assert len(nets["decoder"].widths) == len(nets["encoder"].widths) == count
     assert nets["encoder"].widths == (32, 32, 64, 64, 64)[:count]
-
-
-def bad(folder: Path, name: str) -> Path:
-    path = folder / f"{name}.npy"
-    arrays = {
-        "table": np.zeros((5, 4)),
-        "two channels": np.zeros((5, 2, 8, 8), np.uint8),
-        "oblong": np.zeros((5, 3, 8, 12), np.uint8),
-        "odd": np.zeros((5, 3, 7, 7), np.uint8),
-        "tiny": np.zeros((5, 3, 4, 4), np.uint8),
-        "light": np.full((5, 3, 8, 8), 200.0),
-        "dark": np.full((5, 3, 8, 8), -0.5),
-        "whole numbers": np.zeros((5, 3, 8, 8), np.int64),
-        "empty": np.zeros((0, 3, 8, 8)),
-        "one": np.zeros((1, 3, 8, 8), np.uint8),
-    }
-    if name in arrays:
-        np.save(path, arrays[name])
-    elif name == "truncated":
-        np.save(path, np.zeros((5, 3, 8, 8), np.uint8))
-        path.write_bytes(path.read_bytes()[:500])
-    elif name == "objects":
-        np.save(path, np.array([{}], dtype=object), allow_pickle=True)
-    elif name == "archive":
-        path = path.with_suffix(".npz")
-        np.savez(path, a=np.zeros(2), b=np.zeros(2))
-    elif name == "words":
-        path = path.with_suffix(".csv")
-        path.write_text("a,b\n1,2\n")
-    elif name == "empty folder":
-        path = folder / "nothing"
-        path.mkdir()
-    return path
-
-
-BAD = {
-    "table": "(image, channel, height, width) or (image, height, width, channel), 1 or 3 channels. Got shape (5, 4)",
-    "two channels": "1 or 3 channels. Got shape (5, 2, 8, 8)",
-    "oblong": "Images must be squares with an even side above 4. Got 8 × 12 pixels",
-    "odd": "Got 7 × 7 pixels",
-    "tiny": "Got 4 × 4 pixels",
-    "light": "Images must be bytes, or numbers in [0, 1]. Got numbers from 200 to 200",
-    "dark": "Got numbers from -0.5 to -0.5",
-    "whole numbers": "Images must be bytes, or numbers in [0, 1]. Got dtype int64",
-    "empty": "Images must be bytes",
-    "one": "one.npy must have at least 4 pictures to learn from. Got 1.",
-    "truncated": "must be a complete .npy file of images",
-    "objects": "must be a complete .npy file of images",
-    "archive": "must hold one array, or --key must name one. Got arrays a, b and key None",
-    "words": "Images must be a .npy or .npz file, or a folder. Got words.csv",
-    "missing": "The images must be a file or a folder that exists",
-    "empty folder": "A folder must hold pictures",
-}
-
-
-@pytest.mark.parametrize("name", list(BAD))
-def test_images_that_cannot_be_used_are_one_sentence_and_exit_code_2(name, tmp_path, here):
-    done = here("fit", bad(tmp_path, name), "--image", *QUICK, "--out", tmp_path / "run")
-    assert_refused(done, BAD[name])
-    assert not (tmp_path / "run" / "config.json").exists()
 
 
 def test_the_help_shows_how_images_are_fitted_and_reported(here):

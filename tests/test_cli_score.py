@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-from noumena.cli import main
+from command_runs import here as here
 
 N = 200
 Z = np.random.default_rng(0).uniform(-1, 1, size=(N, 2))
 
 
 @pytest.fixture
-def noumena(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Any:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["noumena", "score", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        said = capsys.readouterr()
-        return int(left.value.code or 0), said.out, said.err
+def noumena(here):
+    """The command in this process: exit code, standard output, standard error."""
+
+    def run(*arguments):
+        done = here("score", *arguments)
+        return done.returncode, done.stdout, done.stderr
 
     return run
 
@@ -90,42 +87,6 @@ def test_slots_rows_bootstrap_and_no_ceiling_are_passed_on(folder: Path, noumena
     assert found["scores"]["mcc"]["uncertainty"]["draws"] == 10
     assert len(found["scores"]["sis"]["per_slot"]) == 2
     assert json.loads(noumena("z.npy", "learned.npy", "--metrics", "mcc", "--rows", 0, "--json")[1])["rows"] == N
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("z.npy", "short.npy"), "share their batch axis"),
-        (("z.npy", "nan.npy"), "must be finite"),
-        (("z.npy", "missing.npy"), "must exist"),
-        (
-            ("z.npy", "factors.csv"),
-            "Column 'shape' of factors.csv must hold numbers only. Got words, such as 'cube' on line 2; take others "
-            "with --latents.",
-        ),
-        (
-            ("z.npy", "factors.csv", "--latents", "size", "--key", "z"),
-            "--key must come with a file that may hold several arrays. Got z.npy, factors.csv.",
-        ),
-        (
-            ("z.npy", "z.npy", "--factors", "9"),
-            "Columns to take from z.npy must be names, or numbers from 0 to 1. Got '9'",
-        ),
-        (("z.npy", "z.npy", "--metrics", "fid"), "metrics must be one of"),
-        (("z.npy", "z.npy", "--metrics", ","), "must name a score"),
-        (("z.npy", "z.npy", "--slots", "two"), "--slots must be whole numbers"),
-        (("z.npy", "z.npy", "--discrete", "colour"), "names of columns"),
-        (("z.npy", "z.npy", "--rows", "-1"), "--rows must be a whole number"),
-        (("z.npy", "z.npy", "--seed", "-1"), "--seed must be a whole number"),
-    ],
-)
-def test_bad_input_is_one_sentence_and_exit_code_2(folder: Path, noumena: Any, arguments: tuple, sentence: str) -> None:
-    code, out, err = noumena(*arguments, "--out", "new")
-    assert code == 2
-    assert out == ""
-    assert sentence in err
-    assert len(err.strip().splitlines()) == 1
-    assert not Path("new").exists()
 
 
 def test_factors_and_latents_are_columns_of_their_files(folder: Path, noumena: Any) -> None:

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_runs import here as here
 
 import noumena as nm
-from noumena.cli import main
 from noumena.report.study_pages import index_page, study_page
 from noumena.studies.claims import Claim, line
 
@@ -103,12 +102,10 @@ def shown(page: str, names: tuple[str, ...] = HOSTILE) -> None:
 
 
 @pytest.fixture
-def noumena(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., None]:
+def noumena(here: Callable[..., Any]) -> Callable[..., None]:
     def run(*arguments: Any) -> None:
-        monkeypatch.setattr(sys, "argv", ["noumena", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        assert (left.value.code or 0) == 0, capsys.readouterr().err
+        done = here(*arguments)
+        assert done.returncode == 0, done.stderr
 
     return run
 

@@ -187,3 +187,9 @@ def test_bad_settings_are_refused(settings: dict, sentence: str) -> None:
 def test_points_without_latents_are_refused() -> None:
     with pytest.raises(InputError, match=r"z must have latents\. Got shape \(3, 0\)\."):
         jacobian(wide, torch.ones(3, 0))
+
+
+def test_normalisation_by_the_batch_itself_is_refused_even_in_eval() -> None:
+    f = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3, track_running_stats=False)).eval()
+    with pytest.raises(InputError, match="must treat rows one by one"):
+        jacobian(f, torch.randn(4, 2))

@@ -118,3 +118,21 @@ def test_choices_that_do_not_fit_are_refused(part, shape: tuple[int, ...]) -> No
 def test_normalisation_over_the_batch_is_refused(part) -> None:
     with pytest.raises(InputError, match=r"must treat rows one by one .* Got BatchNorm1d"):
         part(nn.BatchNorm1d(D_Z).double(), drawn(ROWS, D_Z), chosen(2, D_Z))
+
+
+class Twice(torch.autograd.Function):
+    """What ``torch.func`` cannot take, and autograd can."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:  # type: ignore[override]
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, *slopes: Tensor) -> Tensor:  # type: ignore[override]
+        return 2 * slopes[0]
+
+
+def test_rows_of_a_map_that_only_autograd_takes_are_those_of_the_jacobian() -> None:
+    net, z, ways = network(), drawn(ROWS, D_Z), chosen(2, D_X)
+    found = rows(lambda y: Twice.apply(net(y)), z, ways)  # pyright: ignore[reportArgumentType]
+    torch.testing.assert_close(found, 2 * jacobian(net, z).gather(1, ways[..., None].expand(-1, -1, D_Z)))

@@ -104,3 +104,10 @@ def test_connected_samples_are_not_said_to_lie_in_pieces(name, d, n):
 def test_a_bent_sample_is_one_piece_though_its_slices_are_two(n):
     z = banana(n, 2, np.random.default_rng(n))
     assert _pieces(z) < 1
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_few_points_show_nothing(d):
+    found = connected_slices(np.random.default_rng(0).normal(size=(20, d)))
+    assert found.answer == "unknown"
+    assert found.evidence.startswith("20 points are too few to tell (wanted ")

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import functional as F
 
 from noumena import seeds
-from noumena.checks import InputError
 from noumena.derivatives import differentiate
 from noumena.nets.conv import ConvDecoder, ConvEncoder
 
@@ -80,12 +78,6 @@ def test_moving_an_image_by_whole_strides_moves_its_features() -> None:
     assert not torch.allclose(here, there)
 
 
-def test_gradients_reach_every_parameter() -> None:
-    for net, columns in zip(networks(), (PIXELS, 6), strict=True):
-        net(rows(columns, 40)).square().sum().backward()
-        assert all(p.grad is not None and float(p.grad.abs().amax()) > 0 for p in net.parameters())
-
-
 @pytest.mark.parametrize("slope", [0.0, 0.3])
 def test_fresh_networks_keep_the_size_of_what_they_pass(slope: float) -> None:
     shape = {"channels": 2, "size": 64, "widths": (48, 48, 48), "hidden": 300, "slope": slope}
@@ -98,54 +90,8 @@ def test_fresh_networks_keep_the_size_of_what_they_pass(slope: float) -> None:
         assert all(float(p.detach().abs().max()) == 0 for name, p in net.named_parameters() if name.endswith("bias"))
 
 
-def test_many_models_at_once_have_the_values_and_gradients_of_each_alone() -> None:
-    models = [nn.Sequential(*networks(seed)) for seed in range(3)]
-    x = torch.stack([rows(PIXELS, seed=seed) for seed in range(3)])
-    parameters, buffers = stack_module_state(models)  # type: ignore[arg-type]
-    skeleton = nn.Sequential(*networks()).to("meta")
-    losses = vmap(lambda p, b, r: functional_call(skeleton, (p, b), (r,)).square().mean())(parameters, buffers, x)
-    gradients = dict(zip(parameters, torch.autograd.grad(losses.sum(), list(parameters.values())), strict=True))
-    for k, (model, r) in enumerate(zip(models, x, strict=True)):
-        loss = model(r).square().mean()
-        loss.backward()
-        torch.testing.assert_close(losses[k], loss)
-        for name, p in model.named_parameters():
-            torch.testing.assert_close(gradients[name][k], p.grad)
-
-
 def test_the_decoder_has_structured_derivatives() -> None:
     _, decoder = networks()
     found, plain = (differentiate(decoder, rows(6), way=way) for way in ("auto", "forward"))
     assert found.way == "structured"
     torch.testing.assert_close(found.J, plain.J)
-
-
-def test_builders_are_values_that_draw_from_the_global_stream() -> None:
-    assert torch.equal(networks(0)[0][1].weight, networks(0)[0][1].weight)
-    assert not torch.equal(networks(0)[0][1].weight, networks(1)[0][1].weight)
-    assert ConvEncoder(widths=(2, 3)) == ConvEncoder(widths=(2, 3)) != ConvEncoder(widths=(3, 2))
-    assert ConvEncoder() != ConvDecoder()
-    assert repr(ConvDecoder(3, 32)).startswith("ConvDecoder(channels=3, size=32")
-
-
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (lambda: ConvEncoder(0), r"channels must be a whole number of at least 1\. Got 0\."),
-        (lambda: ConvEncoder(1, 40), r"size must be a multiple of 16 for 4 convolutions that halve it\. Got 40\."),
-        (lambda: ConvDecoder(widths=()), r"widths must name a convolution\. Got none\."),
-        (lambda: ConvDecoder(widths=(4, 0)), r"A convolution's width must be a whole number of at least 1\. Got 0\."),
-        (lambda: ConvDecoder(hidden=0), r"hidden must be a whole number of at least 1\. Got 0\."),
-        (lambda: ConvDecoder(slope=-1.0), r"slope must be a finite number in \[0, inf\]\. Got -1\.0\."),
-        (
-            lambda: ConvEncoder(3, 32)(1024, 5),
-            r"The inputs must be the 3072 pixels of 3 channels of 32 × 32\. Got 1024\.",
-        ),
-        (lambda: ConvDecoder(1, 16)(5, 9), r"The outputs must be the 256 pixels of 1 channels of 16 × 16\. Got 9\."),
-        (lambda: ConvEncoder(1, 16)(256, 0), r"outputs must be a whole number of at least 1\. Got 0\."),
-        (lambda: ConvDecoder(1, 16)(0, 256), r"inputs must be a whole number of at least 1\. Got 0\."),
-    ],
-)
-def test_bad_settings_are_refused_in_a_sentence(make: object, sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        make()  # type: ignore[operator]

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import functional as F
 
-from noumena.checks import InputError
 from noumena.derivatives import jacobian
 from noumena.estimators.images.style_networks import (
     StyleDiscriminator,
@@ -65,24 +63,6 @@ def test_the_spread_of_groups_is_that_of_a_slow_loop() -> None:
             torch.testing.assert_close(
                 found[start : start + group], torch.full((group, 1, 2, 2), slow, dtype=torch.float64), atol=2e-4, rtol=0
             )
-
-
-@pytest.mark.parametrize(("builder", "ends"), [(GENERATOR, (3, PIXELS)), (JUDGE, (PIXELS, 1))])
-def test_two_networks_as_one_program_are_the_two(builder: Any, ends: tuple[int, int]) -> None:
-    nets = [built(builder, *ends, seed=k) for k in range(2)]
-    x = normal(2, 6, ends[0])
-    parameters, buffers = stack_module_state(nets)
-    together = vmap(lambda p, b, rows: functional_call(nets[0], (p, b), (rows,)))(parameters, buffers, x)
-    for k, net in enumerate(nets):
-        torch.testing.assert_close(together[k], net(x[k]))
-    assert not torch.allclose(together[0], together[1])
-
-
-@pytest.mark.parametrize(("builder", "ends"), [(GENERATOR, (3, PIXELS)), (JUDGE, (PIXELS, 1))])
-def test_gradients_reach_every_parameter(builder: Any, ends: tuple[int, int]) -> None:
-    net = built(builder, *ends)
-    (net(normal(8, ends[0])) * normal(8, ends[1], seed=5)).sum().backward()
-    assert all(p.grad is not None and bool((p.grad != 0).any()) for p in net.parameters())
 
 
 def test_the_generator_is_that_of_a_slow_loop_over_levels() -> None:
@@ -160,21 +140,3 @@ def test_the_jacobian_of_images_by_styles_is_that_of_finite_differences() -> Non
     for j, axis in enumerate(torch.eye(7, dtype=torch.float64)):
         slope = (net.synthesis(w + step * axis) - net.synthesis(w - step * axis)) / (2 * step)
         torch.testing.assert_close(J[..., j], slope, atol=1e-6, rtol=1e-5)
-
-
-def test_what_cannot_be_built_is_refused() -> None:
-    with pytest.raises(InputError, match=r"size must be a multiple of 4 for 3 levels\. Got 6\."):
-        StyleGenerator(1, 6, widths=(2, 2, 2))
-    with pytest.raises(InputError, match=r"widths must name a level\. Got none\."):
-        StyleDiscriminator(1, 8, widths=())
-    with pytest.raises(InputError, match=r"The outputs must be the 128 pixels of 2 channels of 8 × 8\. Got 100\."):
-        GENERATOR(3, 100)
-    with pytest.raises(InputError, match=r"The inputs must be the 128 pixels of 2 channels of 8 × 8\. Got 100\."):
-        JUDGE(100, 1)
-    with pytest.raises(InputError, match=r"A discriminator must have 1 output\. Got 2\."):
-        JUDGE(PIXELS, 2)
-    for wrong in ({"style": 0}, {"depth": 0}, {"channels": 0}, {"widths": (0,)}, {"size": 0}):
-        with pytest.raises(InputError, match="whole number of at least 1"):
-            StyleGenerator(**{"size": 64, **wrong})
-    with pytest.raises(InputError, match="inputs must be a whole number"):
-        GENERATOR(0, PIXELS)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.func import functional_call, stack_module_state, vmap
 
 from noumena import seeds
-from noumena.checks import InputError
 from noumena.derivatives import jacobian
 from noumena.estimators.autoencoder import Autoencoder
 from noumena.estimators.loop import Training
@@ -132,22 +128,6 @@ def test_networks_are_bias_free_and_gradients_reach_every_parameter() -> None:
     assert all(p.grad is not None and float(p.grad.abs().amax()) > 0 for p in network.parameters())
 
 
-def test_several_networks_run_as_one_program_with_the_gradients_of_each() -> None:
-    networks = [Orthogonal(hidden=(5,))(6, 2) for _ in range(3)]
-    parameters, buffers = stack_module_state(networks)  # type: ignore[arg-type]
-    x = torch.randn(3, 7, 6)
-    together = vmap(lambda p, b, rows: functional_call(networks[0], (p, b), (rows,)))(parameters, buffers, x)
-    together.square().sum().backward()
-    for k, network in enumerate(networks):
-        network(x[k]).square().sum().backward()
-        torch.testing.assert_close(together[k], network(x[k]))
-        own = network[0].directions.grad
-        stacked = parameters["0.directions"].grad
-        assert own is not None
-        assert stacked is not None
-        torch.testing.assert_close(stacked[k], own)
-
-
 def test_a_trained_autoencoder_is_still_orthonormal_and_equals_its_seed_alone() -> None:
     x = np.random.default_rng(0).normal(size=(200, 8))
     plan = Training(steps=30, batch_size=50, learning_rate=0.1)
@@ -159,28 +139,6 @@ def test_a_trained_autoencoder_is_still_orthonormal_and_equals_its_seed_alone() 
     torch.testing.assert_close(layer.weight, alone.models_[0].decoder[2].weight, atol=1e-4, rtol=1e-3)
 
 
-def test_a_network_comes_back_from_its_state_and_from_a_pickle() -> None:
-    with seeds.global_torch(0, "init"):
-        network = Orthogonal(hidden=(4,))(3, 2)
-    with seeds.global_torch(0, "init"):
-        again, other = Orthogonal(hidden=(4,))(3, 2), Orthogonal(hidden=(4,))(3, 2)
-    x = torch.randn(5, 3)
-    assert torch.equal(network(x), again(x))
-    assert not torch.equal(network(x), other(x))
-    other.load_state_dict(network.state_dict())
-    assert torch.equal(network(x), other(x))
-    assert torch.equal(pickle.loads(pickle.dumps(network))(x), network(x))
-
-
 def test_layers_are_linear_layers_to_the_rest_of_the_house() -> None:
     assert isinstance(Orthogonal(hidden=())(3, 2)[0], nn.Linear)
     assert repr(OrthogonalLinear(3, 2)) == "OrthogonalLinear(in_features=3, out_features=2, bias=False)"
-
-
-def test_builders_are_values_and_bad_settings_are_refused() -> None:
-    assert Orthogonal(hidden=(4, 4)) == Orthogonal(hidden=(4, 4)) != Orthogonal(hidden=(4,))
-    with pytest.raises(InputError, match=r"A hidden width must be a whole number of at least 1\. Got 0\."):
-        Orthogonal(hidden=(4, 0))
-    for slope in (-0.1, 1.5):
-        with pytest.raises(InputError, match=rf"slope must be a finite number in \[0, 1\]\. Got {slope}\."):
-            Orthogonal(slope=slope)

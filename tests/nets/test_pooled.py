@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import functional as F
 
 from noumena import seeds
-from noumena.checks import InputError
 from noumena.nets.pooled import (
     Bumps,
     ExpectedPlaces,
@@ -110,31 +107,6 @@ def test_a_place_code_moves_in_a_line_as_a_thing_moves() -> None:
     assert steps.abs().min() > 1e-4
 
 
-@pytest.mark.parametrize("kind", BUILDERS)
-def test_gradients_reach_every_parameter(kind: str) -> None:
-    encoder, decoder = networks(kind)
-    (decoder(encoder(rows(PIXELS, 32))) - 1).square().sum().backward()
-    for net in (encoder, decoder):
-        assert all(p.grad is not None and bool((p.grad != 0).any()) for p in net.parameters())
-
-
-@pytest.mark.parametrize("kind", BUILDERS)
-@pytest.mark.parametrize("end", [0, 1])
-def test_models_stacked_by_vmap_equal_single_ones_and_so_do_their_gradients(kind: str, end: int) -> None:
-    pair = [networks(kind, seed)[end] for seed in (0, 1)]
-    x = rows(PIXELS if end == 0 else 4)
-    parameters, buffers = stack_module_state(pair)
-    parameters = {name: p.detach().requires_grad_() for name, p in parameters.items()}
-    out = vmap(lambda p, b: functional_call(pair[0], (p, b), (x,)))(parameters, buffers)
-    out.square().sum().backward()
-    for k, net in enumerate(pair):
-        torch.testing.assert_close(out[k], net(x))
-        net.zero_grad()
-        net(x).square().sum().backward()
-        for name, p in net.named_parameters():
-            torch.testing.assert_close(parameters[name].grad[k], p.grad)
-
-
 def test_layers_start_at_a_size_that_keeps_that_of_what_they_pass() -> None:
     with torch.no_grad(), seeds.global_torch(0, "init"):
         encoder = PooledEncoder(2, 12, widths=(32, 32))(PIXELS, 32).double()
@@ -156,33 +128,3 @@ def test_the_same_seed_builds_the_same_network_and_places_are_scattered() -> Non
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
     assert not torch.equal(next(one.parameters()), next(other.parameters()))
     assert float(dict(one.named_parameters())["0.bias"].detach().std()) > 0.1
-
-
-@pytest.mark.parametrize(
-    ("builder", "changes", "sentence"),
-    [
-        (PooledEncoder, {"size": 14}, "size must be a multiple of 4 for 2 poolings that halve it. Got 14"),
-        (PooledDecoder, {"widths": ()}, "widths must name a layer. Got none"),
-        (PooledDecoder, {"widths": (3, 0)}, "A layer's width must be a whole number"),
-        (PooledEncoder, {"channels": 0}, "channels must be a whole number"),
-        (PlaceEncoder, {"halvings": 3}, "halvings must be at most the number of widths. Got 3"),
-        (PlaceEncoder, {"halvings": 2, "size": 10}, "size must be a multiple of 4 for 2 poolings"),
-        (PlaceDecoder, {"maps": 0}, "maps must be a whole number"),
-    ],
-)
-def test_networks_that_cannot_be_are_refused(builder: Any, changes: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        builder(**{**SMALL, **changes})
-
-
-@pytest.mark.parametrize("kind", BUILDERS)
-def test_ends_that_are_no_pictures_are_refused(kind: str) -> None:
-    encoder, decoder = BUILDERS[kind]
-    with pytest.raises(InputError, match=r"The inputs must be the 288 pixels of 2 channels of 12 × 12\. Got 287"):
-        encoder(287, 4)
-    with pytest.raises(InputError, match="The outputs must be the 288 pixels"):
-        decoder(4, 287)
-    with pytest.raises(InputError, match="outputs must be a whole number"):
-        encoder(288, 0)
-    with pytest.raises(InputError, match="inputs must be a whole number"):
-        decoder(0, 288)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
-from torch.func import functional_call, stack_module_state, vmap
 
 from noumena import seeds
-from noumena.checks import InputError
 from noumena.estimators.images.vector_quantised import QuantisedAutoencoder, VectorQuantised, quantised
 
 SMALL = VectorQuantised(2, 8, widths=(3, 4), blocks=1, depth=2, codes=6)
@@ -70,32 +68,8 @@ def test_the_default_makes_sixteen_by_sixteen_by_three_of_a_picture() -> None:
     assert net.decode(net.encode(x)).shape == x.shape
 
 
-def test_several_networks_in_one_program_equal_each_alone() -> None:
-    nets, x = [network(k) for k in range(2)], rows()
-    parameters, buffers = stack_module_state(nets)  # type: ignore[arg-type]
-    found = vmap(lambda p, b: functional_call(nets[0], (p, b), (x,)))(parameters, buffers)
-    for k, net in enumerate(nets):
-        torch.testing.assert_close(found[k], net(x))
-
-
 def test_codes_are_chosen_in_full_precision_under_autocast() -> None:
     codes = torch.tensor([[100.0, 0.0], [100.1, 0.0]])
     h = torch.tensor([[100.02, 0.0], [100.08, 0.0]])
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(quantised(h, codes).code, codes)
-
-
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (lambda: VectorQuantised(codes=0), "codes must be"),
-        (lambda: VectorQuantised(depth=0), "depth must be"),
-        (lambda: VectorQuantised(blocks=-1), "blocks must be"),
-        (lambda: VectorQuantised(size=6), "size must be a multiple of 4"),
-        (lambda: SMALL(64, 128), "inputs must be the 128 pixels"),
-        (lambda: SMALL(128, 64), "outputs must be the 128 pixels"),
-    ],
-)
-def test_what_cannot_be_built_is_refused(make, sentence: str) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(InputError, match=sentence):
-        make()

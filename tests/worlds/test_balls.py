@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -155,32 +154,3 @@ def test_a_core_draws_some_hundred_pictures_a_second() -> None:
     start = time.process_time()
     world.pictures(np.arange(256))
     assert time.process_time() - start < 1.0
-
-
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"n_balls": 7}, "n_balls must be at most 6"),
-        ({"n_balls": 0}, "n_balls must be a whole number of at least 1"),
-        ({"size": 3}, "size must be a whole number of at least 4"),
-        ({"images": 0}, "images must be a whole number"),
-        ({"freeze": "x"}, "freeze must be one of ball, coordinate"),
-        ({"seed": -1}, "seed must be a whole number of at least 0"),
-        ({"frozen": 1.5}, r"frozen must be a finite number in \[0, 1\]"),
-        ({"colours": -1}, "colours must be a whole number of at least 0"),
-    ],
-)
-def test_worlds_that_cannot_be_are_refused(changes: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        Balls(**changes)
-
-
-@pytest.mark.parametrize("index", [[10], [-1], [[0, 1]], [0.5]])
-def test_numbers_of_no_image_are_refused(index: Any) -> None:
-    with pytest.raises(InputError, match="Images must be numbered from 0 to 9"):
-        Balls(2, 8, images=10).pictures(np.array(index))
-
-
-def test_places_of_another_number_of_balls_are_refused() -> None:
-    with pytest.raises(InputError, match=r"positions must have 4 columns. Got 6"):
-        Balls(2, 8).render(np.zeros((1, 6)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from importlib import import_module
 from itertools import combinations
 from typing import Any
@@ -277,24 +276,6 @@ def test_seeds_decide_the_world_and_the_draws_separately() -> None:
     assert (degenerate(5, random_state=1, edges=2).masks == first.masks).all()
 
 
-def test_observations_are_the_decoded_latents_and_can_be_inverted() -> None:
-    world = degenerate(6, layers=10, slope=0.2, means=0.5)
-    drawn = world.sample(100)
-    assert drawn.x == pytest.approx(world.decode(drawn.z))
-    assert (world.n_latents, world.n_observed) == (6, 6)
-    inverted = world.decoder.inverse(torch.as_tensor(drawn.x))
-    assert inverted.numpy() == pytest.approx(drawn.z, abs=1e-8)
-    J, step = world.jacobian(drawn.z[:3]), 1e-7
-    moved = (world.decode(drawn.z[:3] + step * np.eye(6)[0]) - drawn.x[:3]) / step
-    assert J[:, :, 0] == pytest.approx(moved, abs=1e-4)
-    assert torch.equal(world.decode(torch.as_tensor(drawn.z)), torch.as_tensor(drawn.x))
-
-
-def test_a_world_survives_a_trip_to_another_process() -> None:
-    world = degenerate(4, layers=3, mixing="smooth", noise="gumbel")
-    assert (pickle.loads(pickle.dumps(world)).sample(5).x == world.sample(5).x).all()
-
-
 def test_two_bases_share_none_and_the_ladder_says_so() -> None:
     for arguments, basis, point in (
         ({}, False, True),
@@ -314,27 +295,6 @@ def test_two_bases_share_none_and_the_ladder_says_so() -> None:
     assert mixture.n_components == 2 * half.n_components
     turned = half.pushed(plane_rotations(4, 20.0))
     assert mixture.means == pytest.approx(np.concatenate([half.means, turned.means]))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ({"active": "most"}, "active must be one of one, half, three quarters. Got 'most'."),
-        ({"active": 6}, "active must be at most 5, all of the latents or blocks. Got 6."),
-        ({"active": 0}, "active must be a whole number of at least 1"),
-        ({"active": 3, "blocks": (2, 3)}, "active must be at most 2"),
-        ({"blocks": (2, 2)}, "sizes of the slots must add up to 5 latents"),
-        ({"noise": "cauchy"}, "noise must be one of gaussian, exponential, gumbel"),
-        ({"means": -1.0}, "means must be a finite number in"),
-        ({"shift": np.inf}, "shift must be a finite number"),
-        ({"angle": np.nan}, "angle must be a finite number"),
-        ({"edges": -1}, "edges_per_node must be a whole number of at least 0"),
-        ({"mixing": "cubic"}, "mixing must be one of"),
-    ],
-)
-def test_wrong_input_is_refused_in_one_sentence(arguments: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        degenerate(5, **arguments)
 
 
 def test_masks_that_cannot_be_found_are_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,46 +107,8 @@ def test_a_gap_that_cannot_be_had_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "sizes", "settings", "sentence"),
-    [
-        ("ring", (3,), {}, r"family must be one of dense, banded, lack-one, triangular, random\. Got 'ring'\."),
-        ("dense", (0,), {}, r"n_latents must be a whole number of at least 1\. Got 0\."),
-        ("dense", (2, 0), {}, r"n_observed must be a whole number of at least 1\. Got 0\."),
-        ("dense", (3, 2), {}, r"at least as many observations as latents\. Got 2 and 3\."),
-        ("banded", (3,), {"width": 4}, r"width must be between 1 and 3\. Got 4\."),
-        ("banded", (3,), {"width": 0}, r"width must be between 1 and 3\. Got 0\."),
-        ("lack-one", (1,), {}, r"lack-one needs two latents or more\. Got 1\."),
-    ],
-)
-def test_bad_requests_are_refused(name: str, sizes: tuple[int, ...], settings: dict, sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        family(name, *sizes, **settings)
-
-
 def test_a_given_density_is_the_share_of_dependencies_and_no_row_sees_fewer_than_two_latents() -> None:
     sparse, denser = (family("random", 20, 80, gap=1, density=share, random_state=3).dense for share in (0.12, 0.4))
     assert 0.12 < sparse.mean() < 0.19
     assert 0.36 < denser.mean() < 0.45
     assert sparse.sum(axis=1).min() == 2
-
-
-def test_a_density_above_one_is_refused() -> None:
-    with pytest.raises(InputError, match=r"density must be a finite number in \[0, 1\]. Got 2"):
-        family("random", 3, density=2.0)
-
-
-@pytest.mark.parametrize(
-    ("name", "settings", "sentence"),
-    [
-        ("triangular", {"gap": 2}, r"gap must be given with the family random only\. Got triangular\."),
-        ("dense", {"gap": 0}, r"gap must be given with the family random only\. Got dense\."),
-        ("banded", {"gap": 3, "density": 0.9}, r"gap must be given with the family random only\. Got banded\."),
-        ("lack-one", {"density": 0.5}, r"density must be given with the family random only\. Got lack-one\."),
-        ("random", {"width": 3}, r"width must be given with the family banded only\. Got random\."),
-        ("dense", {"width": 2}, r"width must be given with the family banded only\. Got dense\."),
-    ],
-)
-def test_an_option_of_another_family_is_refused(name: str, settings: dict, sentence: str) -> None:
-    with pytest.raises(InputError, match=f"^{sentence}$"):
-        family(name, 4, 8, **settings)

@@ -8,7 +8,6 @@ import torch
 from scipy import stats
 
 from noumena import seeds
-from noumena.checks import InputError
 from noumena.worlds import law
 from noumena.worlds.laws import NAMES
 
@@ -119,10 +118,3 @@ def test_the_edges_of_linear_sems_are_half_of_all_and_of_both_signs() -> None:
     edges = [w for w in weights if abs(w) > 0.12]
     assert 0.3 < len(edges) / len(weights) < 0.7
     assert 0.25 < np.mean([w > 0 for w in edges]) < 0.75
-
-
-def test_an_unknown_law_is_refused() -> None:
-    with pytest.raises(InputError, match=r"law must be one of gaussian, .*\. Got 'cauchy'\."):
-        law("cauchy", 2)
-    with pytest.raises(InputError, match=r"n_latents must be a whole number of at least 1\. Got 0\."):
-        law("gaussian", 0)

@@ -7,11 +7,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from noumena.checks import InputError
 from noumena.derivatives import jacobian
 from noumena.guarantees.injectivity import read_decoder
 from noumena.worlds import Layers, layered
-from noumena.worlds.mixings import plane_rotations
+from noumena.worlds.mixings import orthogonal, plane_rotations
 
 GRID = torch.linspace(-40, 40, 4001, dtype=torch.float64)
 
@@ -146,17 +145,8 @@ def test_plane_rotations_are_the_product_of_all_planes_in_order() -> None:
     assert plane_rotations(3, angle) == pytest.approx(plane(0, 1) @ plane(0, 2) @ plane(1, 2))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ({"kind": "cubic"}, "mixing must be one of piecewise affine, smooth, sigmoid, affine. Got 'cubic'."),
-        ({"kind": "sigmoid", "slope": 0.2}, "slope must be left out where no activation has one. Got 0.2 for a sigm"),
-        ({"slope": 0.0}, "slope must be a finite number in"),
-        ({"slope": -0.2}, "slope must be a finite number in"),
-        ({"layers": 0}, "layers must be a whole number of at least 1"),
-        ({"n": 0}, "n must be a whole number of at least 1"),
-    ],
-)
-def test_wrong_input_is_refused_in_one_sentence(arguments: dict, sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        layered(arguments.pop("n", 3), arguments.pop("layers", 2), **arguments)
+def test_orthogonal_matrices_are_drawn_without_a_preference_for_signs() -> None:
+    rng = np.random.default_rng(0)
+    drawn = np.stack([orthogonal(3, rng) for _ in range(500)])
+    np.testing.assert_allclose(drawn.mean(axis=0), 0, atol=0.15)
+    np.testing.assert_allclose((drawn**2).mean(axis=0), 1 / 3, atol=0.08)

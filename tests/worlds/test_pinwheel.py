@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from noumena.checks import InputError
 from noumena.worlds import pinwheel
 
 
@@ -56,17 +55,3 @@ def test_seeds_decide_and_sizes_are_equal() -> None:
     )
     assert sorted(np.bincount(world.sample(11).u)) == [3, 4, 4]
     assert (world.n_latents, world.n_observed) == (2, 2)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ({"clusters": 0}, "clusters must be a whole number of at least 1"),
-        ({"radial": -1.0}, "radial must be a finite number"),
-        ({"tangential": -0.1}, "tangential must be a finite number"),
-        ({"rate": np.nan}, "rate must be a finite number"),
-    ],
-)
-def test_wrong_input_is_refused_in_one_sentence(arguments: dict, sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        pinwheel(**arguments)

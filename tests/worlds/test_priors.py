@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 from scipy.stats import kstest
 
-from noumena.checks import InputError
 from noumena.guarantees.degenerate import COMMON_BASIS, GENERIC, degenerate_ladder
 from noumena.guarantees.mixtures import (
     DISTINCT_RATIOS,
@@ -240,24 +237,3 @@ def test_equal_distances_break_genericity_and_nothing_else(n: int) -> None:
     moved = Mixture(unequal.weights, unequal.means * np.arange(1, n + 1)[:, None], unequal.covariances)
     assert degenerate_ladder(moved, decoder=world.decoder, exact=True).broken == ()
     assert world.facts["generic"] is False
-
-
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (lambda: hidden_variables([[1, 1]], sizes=(2, 2)), "sizes must have one entry for each of the 1 hidden"),
-        (lambda: hidden_variables([[1, 1]], sizes=(1,)), "A size must be a whole number of at least 2"),
-        (lambda: hidden_variables([1, 1]), "neighbourhoods must have two axes"),
-        (lambda: hidden_variables([[1]], probabilities=[0.2, 0.2, 0.6]), r"must have the shape \(2,\) of the states"),
-        (lambda: hidden_variables([[1]], probabilities=[0.2, 0.2]), "weights must sum to one"),
-        (lambda: non_degenerate(3, spread=-1.0), "spread must be a finite number"),
-        (lambda: non_degenerate(3, components=0), "components must be a whole number of at least 1"),
-        (lambda: equal_distances(1), "n must be a whole number of at least 2"),
-        (lambda: three_lines(stretch=0.0), "stretch must be a finite number in"),
-        (lambda: mixed(np.eye(2)), "A mixture must be a Mixture or a fitted GaussianMixture"),
-        (lambda: mixed(Mixture([1.0], [[0]], [[[1]]])).sample(0), "n must be a whole number of at least 1"),
-    ],
-)
-def test_wrong_input_is_refused_in_one_sentence(call: Any, sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        call()

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 
-from noumena.checks import InputError
 from noumena.worlds import rooms as module
-from noumena.worlds.balls import Balls
 from noumena.worlds.rooms import LEVELS, Rooms
 
 ROOMS = Rooms(32)
@@ -137,31 +133,3 @@ def test_samples_are_rows_with_their_factors_and_seeds_repeat(continuous: bool) 
     assert (ROOMS.sample(6, random_state=4, continuous=continuous).z != one.z).any()
     draw = ROOMS.render_values if continuous else ROOMS.render
     np.testing.assert_allclose(draw(one.z).flatten(1).numpy() / 255, one.x, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (lambda: ROOMS.render([[0, 0, 0, 0, 0]]), "whole numbers of 6 factors"),
-        (lambda: ROOMS.render([[0, 0, 0, 0, 0.5, 0]]), "whole numbers of 6 factors"),
-        (lambda: ROOMS.render([[10, 0, 0, 0, 0, 0]]), "must be below"),
-        (lambda: ROOMS.render([[-1, 0, 0, 0, 0, 0]]), "must be below"),
-        (lambda: ROOMS.render_values([[0.5] * 5]), "of 6 factors"),
-        (lambda: ROOMS.render_values([[0.5] * 6]), "Shapes must be whole"),
-        (lambda: ROOMS.render_values([[1.5, 0, 0, 0, 1, 0]]), r"lie in \[0, 1\]"),
-        (lambda: ROOMS.levels(np.array([480_000])), "numbered from 0 to 479999"),
-        (lambda: ROOMS.levels([0.5]), "numbered from 0"),
-        (lambda: ROOMS.sample(0), "n must be"),
-        (lambda: Rooms(2), "size must be"),
-    ],
-)
-def test_bad_input_is_one_sentence(call: Any, sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        call()
-
-
-@pytest.mark.parametrize("device", ["cuda:99", "nowhere"])
-@pytest.mark.parametrize("world", [Rooms, lambda size, device: Balls(2, size, images=4, device=device)])
-def test_a_device_that_is_not_there_is_refused(world: Any, device: str) -> None:
-    with pytest.raises(InputError, match=f"device must be a torch device of this machine. Got '{device}'"):
-        world(size=8, device=device).pictures(np.arange(2))

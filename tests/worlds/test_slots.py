@@ -73,13 +73,6 @@ def test_contributions_of_the_slots_add_up_and_are_equally_loud(world: SlotWorld
     np.testing.assert_allclose(loud, 1, atol=0.15)
 
 
-def test_the_jacobian_is_the_limit_of_differences(world: SlotWorld) -> None:
-    z = world.sample(50, random_state=6).z
-    step = 1e-6 * np.eye(world.n_latents)
-    differences = [(world.decode(z + move) - world.decode(z - move)) / 2e-6 for move in step]
-    np.testing.assert_allclose(world.jacobian(z), np.stack(differences, axis=-1), atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("overlap", "shared"), [(0.0, (0, 0, 0)), (0.25, (5, 0, 0)), (0.5, (10, 0, 0)), (0.75, (15, 10, 5))]
 )
@@ -127,23 +120,6 @@ def test_only_slots_apart_are_of_type_d_and_all_are_of_type_s(overlap: float, di
     assert (answers["Type D"] == "holds") is disjoint
     assert answers["Type S"] in ("holds", "supported")
     assert answers["Type H_2"] != "fails"
-
-
-def test_bad_input_is_refused() -> None:
-    with pytest.raises(InputError, match=r"n_slots must be a whole number of at least 1\. Got 0\."):
-        overlapping(0)
-    with pytest.raises(InputError, match="per_slot must be a whole number of at least 3"):
-        overlapping(2, per_slot=2)
-    with pytest.raises(InputError, match=r"overlap must be a finite number in \[0, 0\.9\]\. Got 1\.5\."):
-        overlapping(2, overlap=1.5)
-    with pytest.raises(InputError, match="at least as many observations as latents"):
-        overlapping(12, slot_size=4, overlap=0.9)
-    with pytest.raises(InputError, match=r"Every slot must have an observation of its own\. Got 1 of 1 shared\."):
-        overlapping(2, slot_size=1, per_slot=1, overlap=0.9)
-    with pytest.raises(InputError, match=r"The law must have 6 latents\. Got 5\."):
-        overlapping(2, law=law("laplace", 5))
-    with pytest.raises(InputError, match="noise must be"):
-        overlapping(2, noise=-1.0)
 
 
 def test_a_world_that_cannot_be_verified_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

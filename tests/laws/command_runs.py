@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,23 @@ def run(table, tmp_path_factory):
     return out
 
 
+@pytest.fixture
+def here(monkeypatch, capsys):
+    """The command in this process, where what it imports is there already."""
+
+    def run(*arguments):
+        from noumena.cli import main
+
+        monkeypatch.setattr(sys, "argv", ["noumena", *map(str, arguments)])
+        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+        with pytest.raises(SystemExit) as done:
+            main()
+        said = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, done.value.code or 0, said.out, said.err)
+
+    return run
+
+
 def snapshot(folder: Path) -> dict:
     return {p: p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
@@ -54,3 +72,4 @@ def assert_refused(done):
     assert len(lines) == 1, done.stderr
     assert lines[0].startswith("noumena: ")
     assert lines[0].endswith(".")
+    return lines[0].removeprefix("noumena: ")
