@@ -23,13 +23,13 @@ from joblib import Parallel, delayed
 from scipy.stats import spearmanr
 from sklearn.decomposition import PCA
 
+from noumena.charts import over_gaps
 from noumena.checks import InputError
 from noumena.demo import BIAS, JUDGED_ROWS, N_ROWS
 from noumena.estimators import VAE, Training
 from noumena.guarantees import certify
 from noumena.metrics import mcc, structure_distance
-from noumena.report import Chapter, Figure, Page, write
-from noumena.report.clouds import prediction
+from noumena.report import Chapter, Page, PageFigure, write
 from noumena.seeds import numpy_generator
 from noumena.worlds import World, family, structured
 
@@ -133,8 +133,8 @@ def draw(rows: list[dict[str, str]], path: Path) -> Path:
     gap = [int(r["gap"]) for r in rows]
     trained = ["converged" if r["converged"] == "True" else "seeds disagree" for r in rows]
     figures = tuple(
-        Figure(
-            prediction(gap, [float(r[name]) for r in rows], y_label=name, groups=trained),
+        PageFigure(
+            over_gaps(gap, [float(r[name]) for r in rows], y_label=name, groups=trained),
             f"{sentence} Rank correlation with the gap {correlation(rows, name):.2f}.",
         )
         for name, sentence in {

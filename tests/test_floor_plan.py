@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "noumena"
-FOUNDATIONS = {"checks", "deprecated", "seeds", "threads", "adopt", "derivatives", "structure", "ambiguity", "mixtures"}
+FOUNDATIONS = {
+    "checks", "deprecated", "seeds", "threads", "adopt", "derivatives", "structure", "ambiguity", "mixtures", "charts"
+}  # fmt: skip
 MAY_IMPORT = {
     "checks": set(),
     "deprecated": set(),
@@ -23,6 +25,7 @@ MAY_IMPORT = {
     "derivatives": {"checks"},
     "adopt": {"checks", "derivatives"},
     "structure": {"checks", "adopt", "derivatives"},
+    "charts": {"checks"},
     "penalties": FOUNDATIONS,
     "nets": FOUNDATIONS,
     "worlds": FOUNDATIONS,
@@ -34,7 +37,6 @@ MAY_IMPORT = {
     "extraction": FOUNDATIONS,
     "deconfounding": FOUNDATIONS | {"estimators", "metrics"},
     "demo": FOUNDATIONS | {"worlds", "penalties", "estimators", "guarantees", "metrics"},
-    "charts": FOUNDATIONS,
 }
 MAY_IMPORT["studies"] = set(MAY_IMPORT) - {"demo"}
 MAY_IMPORT["report"] = set(MAY_IMPORT) - {"data", "nets", "extraction"}

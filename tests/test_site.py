@@ -25,7 +25,11 @@ ROOMS = sorted((DOCS / "rooms").glob("*.md"))
 RUN = [DOCS / "getting-started.md", DOCS / "choose.md", *ROOMS]
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
-IN_ROOM = {"audits": ("audits", "deconfounding"), "penalties": ("penalties", "integrations")}
+IN_ROOM = {
+    "audits": ("audits", "deconfounding"),
+    "penalties": ("penalties", "integrations"),
+    "report": ("report", "charts"),
+}
 
 DRIVER = """
 import contextlib, io, json, os, sys, tempfile, traceback, warnings

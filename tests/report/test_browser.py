@@ -15,7 +15,7 @@ from headless_browser import page as page
 from headless_browser import tab as tab
 
 import noumena as nm
-from noumena.report import Chapter, Page, Table, png, write
+from noumena.report import Chapter, Page, PageTable, png, write
 from noumena.report.explorer import explorer
 from noumena.report.page import Slider, Sliders
 
@@ -121,7 +121,7 @@ def saved(tab: Browser, folder: Path) -> dict[str, list[list[str]]]:
 def test_every_table_is_saved_with_every_digit(tab: Browser, tmp_path: Path):
     awkward = ('a,"b"', "<b>&amp;</b>", "two\nlines", "=1+1", "-x", "-0.5", "größe 心", " spaced")
     rows = (*((word, 0.1 + k, 10**k) for k, word in enumerate(awkward)), ("none", "–", 0), ("least", -np.inf, 0))
-    page = Page("t", "", Table("All sorts!", ("word, or", "value", "count"), rows), (Chapter("c", ""),))
+    page = Page("t", "", PageTable("All sorts!", ("word, or", "value", "count"), rows), (Chapter("c", ""),))
     tab.open(write(page, tmp_path / "tables.html"))
     files = saved(tab, tmp_path / "saved")
     assert list(files) == ["all-sorts.csv"]
@@ -156,7 +156,7 @@ def test_a_request_would_be_seen_and_is_refused_by_the_policy(tab: Browser, page
 def test_sliders_tables_and_an_explorer_share_one_page(tab: Browser, tmp_path: Path):
     strip = png.data_uri(np.linspace(0, 255, 48).reshape(4, 12).astype(np.uint8))
     sliders = Sliders((Slider("age", strip, ("-1", "0", "1"), (4, 4)),), "Traversals")
-    table = Table("t", ("a",), (("b",),))
+    table = PageTable("t", ("a",), (("b",),))
     chapter = Chapter("c", "", figures=(sliders,), tables=(table,), explorer=explorer(nm.certify(SHEARED)))
     tab.open(write(Page("p", "", chapters=(chapter,)), tmp_path / "all.html"))
     script = """() => { const input = document.querySelector(".slider input"); input.value = 2;

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from xml.etree import ElementTree
+from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 
 from noumena.deconfounding import Deconfounding, deconfound
 from noumena.deconfounding.carriers import Carriers
 from noumena.deconfounding.result import Estimate
-from noumena.report.deconfounding import deconfounding_page, intervals, strip
+from noumena.report.deconfounding import deconfounding_page
 from noumena.report.page import render, write
 
 HOSTILE = "<script>alert(1)</script>"
@@ -29,8 +30,8 @@ def found() -> Deconfounding:
     )
 
 
-def by_class(drawing: str, kind: str) -> list[ElementTree.Element]:
-    return [node for node in ElementTree.fromstring(drawing).iter() if node.get("class") == kind]
+def of_kind(ax: Axes, kind: str) -> list[Any]:
+    return [line for line in ax.lines if str(line.get_gid()).split(":")[0] == kind]
 
 
 def test_the_page_is_complete_escaped_and_in_one_file(found: Deconfounding, tmp_path: Path) -> None:
@@ -57,33 +58,36 @@ def test_without_components_there_is_no_chapter_on_them(found: Deconfounding) ->
 
 
 def test_every_condition_has_its_mean_between_the_ends_of_its_interval(found: Deconfounding) -> None:
-    drawing = intervals([(s.condition, s.auroc, s.spread) for s in found.scores])
-    bars, dots = by_class(drawing, "interval"), by_class(drawing, "mean")
-    assert len(bars) == len(dots) == 4
-    for bar, dot in zip(bars, dots, strict=True):
-        assert float(bar.get("x1", "")) <= float(dot.get("cx", "")) <= float(bar.get("x2", ""))
-    assert len(by_class(drawing, "chance")) == 1
+    ax = found.plot()
+    marks = {kind: of_kind(ax, kind) for kind in ("interval", "value", "chance")}
+    assert [len(marks[kind]) for kind in marks] == [4, 4, 1]
+    for bar, dot, score in zip(marks["interval"], marks["value"], found.scores, strict=True):
+        assert bar.get_xdata()[0] <= dot.get_xdata()[0] == score.auroc.mean <= bar.get_xdata()[1]
+    assert list(marks["chance"][0].get_xdata()) == [0.5, 0.5]
+    assert ax.get_xlabel() == "AUROC"
 
 
-def test_higher_scores_are_further_right_and_what_was_not_scored_says_so() -> None:
-    groups = [
-        ("pca", Estimate(0.6, 0.1, 0.5, 0.7), 0.0),
-        ("ica", Estimate(0.8, 0.1, 0.7, 0.9), 0.02),
-        ("random", Estimate(*[float("nan")] * 4), 0.0),
-        ("base", Estimate(0.7, float("nan"), float("-inf"), float("inf")), 0.0),
-    ]
-    drawing = intervals(groups)
-    low, high, _ = (float(dot.get("cx", "")) for dot in by_class(drawing, "mean"))
-    assert low < high
-    assert "not scored" in drawing
-    assert len(by_class(drawing, "spread")) == 2
-    assert "inf" not in "".join(bar.get("x1", "") + bar.get("x2", "") for bar in by_class(drawing, "interval"))
+def test_what_was_not_scored_says_so_and_unknown_intervals_stay_on_the_axis(found: Deconfounding) -> None:
+    nan, inf = float("nan"), float("inf")
+    estimates = (
+        Estimate(0.6, 0.1, 0.5, 0.7), Estimate(0.8, 0.1, 0.7, 0.9), Estimate(*[nan] * 4), Estimate(0.7, nan, -inf, inf)
+    )  # fmt: skip
+    scores = tuple(
+        replace(score, auroc=auroc, spread=spread)
+        for score, auroc, spread in zip(found.scores, estimates, (0.0, 0.02, 0.0, 0.0), strict=True)
+    )
+    ax = replace(found, scores=scores).plot()
+    assert [dot.get_xdata()[0] for dot in of_kind(ax, "value")] == [0.6, 0.8, 0.7]
+    assert "not scored" in [text.get_text() for text in ax.texts]
+    assert [ring.get_xdata()[0] for ring in of_kind(ax, "repeats")] == pytest.approx([0.78, 0.82])
+    assert all(np.isfinite(bar.get_xdata()).all() for bar in of_kind(ax, "interval"))
 
 
 def test_the_strip_marks_what_is_above_chance_and_is_ordered_by_batch() -> None:
     share = np.array([0.1, 0.8, 0.4])
-    drawing = strip(Carriers("ica", share, share, np.array([0.9, 0.0, 0.0]), (0.0, 0.0), (0.3, 0.3)))
-    assert len(by_class(drawing, "carries")) == 3
-    titles = [node.text or "" for node in ElementTree.fromstring(drawing).iter() if node.tag.endswith("title")]
-    assert titles[1].startswith("ica 2, batch: 0.800")
-    assert titles[2].startswith("ica 3, batch: 0.400")
+    ax = Carriers("ica", share, share, np.array([0.9, 0.0, 0.0]), (0.0, 0.0), (0.3, 0.3)).plot()
+    assert [tuple(dot.get_xydata()[0]) for dot in of_kind(ax, "dot")] == [(0, 0), (1, 0), (2, 1)]
+    told = [patch.get_gid() for patch in ax.patches]
+    assert told[0].startswith("cell: ica 2, batch: 0.800")
+    assert told[1].startswith("cell: ica 3, batch: 0.400")
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["batch", "label"]

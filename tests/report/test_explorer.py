@@ -14,7 +14,7 @@ import pytest
 
 import noumena as nm
 from noumena.guarantees import queries
-from noumena.report import Chapter, Page, Table, Verdict, explorer, render
+from noumena.report import Callout, Chapter, Page, PageTable, explorer, render
 from noumena.report.certificates import certificate_chapter
 from noumena.report.chapters import model_chapter, training_chapter
 from noumena.report.explorer import MOST_ENTRIES, examples, facts
@@ -111,7 +111,9 @@ def test_numbers_that_json_does_not_know_are_refused():
 
 
 def test_the_only_script_that_runs_is_the_one_that_the_policy_names():
-    page = html(Chapter("c", "", tables=(Table("t", ("a",), (("b",),)),), explorer=explorer.explorer(nm.certify(GOOD))))
+    page = html(
+        Chapter("c", "", tables=(PageTable("t", ("a",), (("b",),)),), explorer=explorer.explorer(nm.certify(GOOD)))
+    )
     (script,) = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
@@ -126,7 +128,7 @@ def test_the_only_script_that_runs_is_the_one_that_the_policy_names():
     [
         (Chapter("c", ""), False),
         (Chapter("c", "", explorer=Explorer(None, "left out")), False),
-        (Chapter("c", "", tables=(Table("t", ("a",), ()),)), True),
+        (Chapter("c", "", tables=(PageTable("t", ("a",), ()),)), True),
         (Chapter("c", "", explorer=Explorer({"latent": []}, "")), True),
     ],
 )
@@ -171,7 +173,7 @@ def test_a_structure_with_too_much_to_say_is_left_out_too(monkeypatch: pytest.Mo
 
 
 def test_without_scripts_no_dead_control_is_shown():
-    page = html(Chapter("c", "", tables=(Table("t", ("a",), ()),), explorer=explorer.explorer(nm.certify(GOOD))))
+    page = html(Chapter("c", "", tables=(PageTable("t", ("a",), ()),), explorer=explorer.explorer(nm.certify(GOOD))))
     assert all(
         " hidden" in tag for tag in re.findall(r'<(?:button[^>]*class="save"|div class="(?:ask|parts)")[^>]*>', page)
     )
@@ -203,7 +205,7 @@ def test_examples_quote_what_must_be_quoted_and_leave_out_what_cannot():
 
 
 def test_saved_numbers_keep_every_digit_and_words_are_kept_as_they_are():
-    table = Table("t", ("a", "b", "c"), ((0.123456789, 12345, "1,234"), (Fraction(1, 2), float("nan"), "-")))
+    table = PageTable("t", ("a", "b", "c"), ((0.123456789, 12345, "1,234"), (Fraction(1, 2), float("nan"), "-")))
     assert table.exact_rows == (("0.123456789", "12345", "1,234"), ("0.5", "nan", "-"))
     page = render(Page("t", "", table))
     assert re.findall(r'data-exact="([^"]*)"', page) == ["0.123456789", "12345", "0.5", "nan"]
@@ -214,11 +216,11 @@ def test_saved_numbers_keep_every_digit_and_words_are_kept_as_they_are():
     [("Seeds", "seeds"), ("../../etc/passwd", "etc-passwd"), ("心", "table"), ("a" * 200, "a" * 60)],
 )
 def test_a_table_is_saved_under_a_plain_name(caption: str, name: str):
-    assert Table(caption, (), ()).file_name == f"{name}.csv"
+    assert PageTable(caption, (), ()).file_name == f"{name}.csv"
 
 
 def test_the_verdict_is_told_at_the_top():
-    verdict = Verdict("not identified", "headline")
+    verdict = Callout("not identified", "headline")
     one = html(Chapter("c", "", verdict))
     assert re.search(r'<p class="overview">.*not identified.*</p>', one.split("</header>")[0])
     two = render(Page("t", "", chapters=(Chapter("a", "", verdict), Chapter("b", ""))))

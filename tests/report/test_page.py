@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from noumena.checks import InputError
-from noumena.report import Chapter, Figure, Page, Table, Verdict, plots, render, write
+from noumena.report import Callout, Chapter, Page, PageFigure, PageTable, plots, render, write
 from noumena.report.page import printed
 
 HOSTILE = "<script>alert(1)</script>\"&'"
@@ -59,9 +59,9 @@ class Outline(HTMLParser):
 
 def full_page(words: str = "words") -> Page:
     drawing = plots.bipartite([[1, 0], [1, 1]], observed=[words, "b"], latent=["c", words + "2"])
-    table = Table(words, (words, "score"), ((words, 0.5), ("other", 1)), note=words, strong=frozenset({1}))
+    table = PageTable(words, (words, "score"), ((words, 0.5), ("other", 1)), note=words, strong=frozenset({1}))
     chapters = tuple(
-        Chapter(words, words, Verdict(kind, words, (words,)), (Figure(drawing, words),), (table,), words)
+        Chapter(words, words, Callout(kind, words, (words,)), (PageFigure(drawing, words),), (table,), words)
         for kind in KINDS
     )
     return Page(words, words, table, chapters, words)
@@ -130,7 +130,7 @@ def test_the_browser_is_told_to_fetch_nothing_and_to_run_only_what_saves_the_tab
     ],
 )
 def test_a_verdict_shows_its_word_and_a_sign_beside_its_colour(kind: str, sign: str):
-    page = Page("t", "", None, (Chapter("c", "", Verdict(kind, "headline", ("one", "two"))),))
+    page = Page("t", "", None, (Chapter("c", "", Callout(kind, "headline", ("one", "two"))),))
     outline = Outline(render(page))
     assert outline.all("p", class_="kind")[0][1].split(maxsplit=1) == [sign, kind]
     assert outline.all("h3")[0][1] == "headline"
@@ -144,7 +144,7 @@ def test_the_three_verdicts_look_different():
 
 def test_an_unknown_verdict_is_refused():
     with pytest.raises(InputError, match="kind must be one of identified"):
-        Verdict("maybe", "headline")
+        Callout("maybe", "headline")
 
 
 def test_contents_link_to_the_chapters():
@@ -169,7 +169,7 @@ def test_every_figure_has_a_role_and_a_title():
 
 
 def test_numbers_are_right_aligned_and_words_are_not():
-    table = Table("t", ("name", "score", "mixed"), (("a", 0.5, 1), ("b", "–", "two")))
+    table = PageTable("t", ("name", "score", "mixed"), (("a", 0.5, 1), ("b", "–", "two")))
     outline = Outline(render(Page("t", "", table)))
     numeric = [text for attributes, text in outline.all("td") if attributes.get("class") == "number"]
     assert numeric == ["0.500", "–"]
@@ -177,7 +177,7 @@ def test_numbers_are_right_aligned_and_words_are_not():
 
 
 def test_strong_rows_are_marked():
-    table = Table("t", ("name",), (("a",), ("b",), ("c",)), strong=frozenset({1}))
+    table = PageTable("t", ("name",), (("a",), ("b",), ("c",)), strong=frozenset({1}))
     assert [text for _, text in Outline(render(Page("t", "", table))).all("tr", class_="strong")] == ["b"]
 
 
@@ -205,12 +205,12 @@ def test_cells_are_printed_to_three_decimals(cell: object, text: str):
 
 def test_a_ragged_table_is_refused():
     with pytest.raises(InputError, match=r"Every row must have 2 cells\. Got 1 in row 1\."):
-        Table("t", ("a", "b"), (("x", 1), ("y",)))
+        PageTable("t", ("a", "b"), (("x", 1), ("y",)))
 
 
 def test_a_strong_row_that_is_not_there_is_refused():
     with pytest.raises(InputError, match="Strong rows must be below 1"):
-        Table("t", ("a",), (("x",),), strong=frozenset({1}))
+        PageTable("t", ("a",), (("x",),), strong=frozenset({1}))
 
 
 def test_parts_cannot_be_changed():
@@ -222,7 +222,7 @@ def test_a_wide_drawing_gets_the_whole_row():
     names = [f"x{i}" for i in range(40)]
     wide = plots.bipartite(np.ones((40, 1)), observed=names, latent=["z"])
     narrow = plots.bipartite(np.ones((2, 1)), observed=names[:2], latent=["z"])
-    page = Page("t", "", None, (Chapter("c", "", figures=(Figure(wide, "wide"), Figure(narrow, "narrow"))),))
+    page = Page("t", "", None, (Chapter("c", "", figures=(PageFigure(wide, "wide"), PageFigure(narrow, "narrow"))),))
     assert [text.endswith("wide") for _, text in Outline(render(page)).all("figure", class_="wide")] == [True]
 
 

@@ -9,10 +9,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
-from noumena.metrics import Scorecard, mcc, score
+from noumena.metrics import Scorecard, score
 from noumena.report.page import render, write
-from noumena.report.scorecards import levels, scorecard_page
+from noumena.report.scorecards import scorecard_page
 
 HOSTILE = "<script>alert(1)</script>"
 METRICS = ("mcc", "mcc_spearman", "dci", "infomec", "r2")
@@ -61,19 +62,34 @@ def test_latents_stand_in_the_order_of_their_partners(card: Scorecard) -> None:
 
 
 def test_levels_mark_chance_ceiling_interval_and_value(card: Scorecard) -> None:
-    drawing = levels(card.numbers)
-    count = len(card.numbers)
+    drawing = scorecard_page(card).chapters[0].figures[0].svg
+    count = sum(number.claim.best == 1 for number in card.numbers)
+    assert count > 5
     assert [len(by_class(drawing, kind)) for kind in ("value", "chance", "ceiling", "interval")] == [count] * 4
-    assert "interval" not in levels(mcc(np.eye(5), np.eye(5)).numbers)
-    at = [float(node.get("cx", "nan")) for node in by_class(drawing, "value")]
-    assert np.corrcoef(at, [number.value for number in card.numbers])[0, 1] > 0.9999
 
 
-def test_a_score_below_the_axis_stays_on_the_page() -> None:
-    z = np.random.default_rng(0).normal(size=(60, 2))
-    (low,) = score(z, z, metrics="r2").numbers
-    drawing = levels([replace(low, value=-7.0, chance=-3.0)])
-    assert all(float(node.get("cx", "nan")) >= 240 for node in by_class(drawing, "value") + by_class(drawing, "chance"))
+def test_a_scorecard_is_drawn_on_axes_that_are_given(card: Scorecard) -> None:
+    ax = Figure().add_subplot()
+    assert card.plot(ax) is ax
+    drawn = [number for number in card.numbers if number.claim.best == 1]
+    at = {kind: [line.get_xdata().tolist() for line in ax.lines if line.get_gid().startswith(f"{kind}: ")] for kind in
+          ("value", "chance", "ceiling", "interval")}  # fmt: skip
+    assert at["value"] == [[number.value] for number in drawn]
+    assert at["chance"] == [[number.chance] for number in drawn]
+    assert at["ceiling"] == [[number.ceiling] for number in drawn]
+    assert [ends[1] for ends in at["interval"]] == [min(n.uncertainty.high, 1.02) for n in drawn if n.uncertainty]
+    assert [text.get_text() for text in ax.texts][::2] == [number.claim.title for number in drawn]
+    alone = score(np.eye(30), np.eye(30), metrics="mcc").plot()
+    assert not [line for line in alone.lines if line.get_gid().startswith("interval")]
+
+
+def test_a_score_below_the_axis_stays_on_the_page(card: Scorecard, monkeypatch: pytest.MonkeyPatch) -> None:
+    low = replace(card["r2"].numbers[0], value=-7.0, chance=-3.0)
+    monkeypatch.setattr(Scorecard, "numbers", (low,))
+    ax = card.plot()
+    assert ax.get_xlim()[0] == pytest.approx(-3.02)
+    at = {str(line.get_gid()).split(":")[0]: line.get_xdata()[0] for line in ax.lines}
+    assert at["value"] == at["chance"] - 0.02 == pytest.approx(-3.02)
 
 
 def test_what_was_not_found_and_what_was_refused_are_said() -> None:
@@ -92,4 +108,4 @@ def test_large_matrices_are_cut_and_it_is_said() -> None:
     z = np.random.default_rng(2).normal(size=(50, 40))
     figure = scorecard_page(score(z, z, metrics="mcc", ceiling=False)).chapters[1].figures[0]
     assert "the first 30 of 40 factors and 40 latents" in figure.caption
-    assert figure.svg.count("<rect") == 900
+    assert figure.svg.count('class="cell"') == 900

@@ -7,25 +7,26 @@ from html.parser import HTMLParser
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
+from noumena.charts import Curve, CurveChart
+from noumena.charts.canvas import ACCENT, BAD
 from noumena.checks import InputError
-from noumena.report import svg
-from noumena.report.curves import Curve, Figure
+from noumena.report import study_pages
 from noumena.report.study_pages import (
     COLUMNS,
     STUDY,
     VERDICTS,
     Compared,
-    beside_svg,
-    comparable,
+    beside,
     index_page,
-    number_of,
     study_page,
     verdict_of,
 )
 from noumena.studies import claims as studies_claims
 from noumena.studies.claims import Claim, line
+from noumena.studies.pages import compared
 
 HOSTILE = "<script>alert(1)</script>\"&'"
 CLAIMS = (
@@ -35,7 +36,7 @@ CLAIMS = (
     Claim("Table 1: d = 5", "MCC", 0.8, (0.5,), 0.02, not_comparable="other data"),
     Claim("Table 1: d = 6", "MCC", 0.8, (), 0.02),
 )
-FIGURE = Figure("Recovery over d", "d", "MCC", (Curve("VAE", ((3, 0.9, 0.1), (4, 0.8, None))),))
+FIGURE = CurveChart("Recovery over d", "d", "MCC", (Curve("VAE", ((3, 0.9, 0.1), (4, 0.8, None))),))
 FACTS = {"rows": "12", "seeds": "3", "CPU-minutes": "4.5", "hardware": "one core", "versions": "torch 2"}
 
 
@@ -80,6 +81,7 @@ def page_of(**changes: Any) -> str:
         "figures": [FIGURE],
         "text": "d  MCC\n3  0.91",
         "facts": FACTS,
+        "compared": compared(CLAIMS),
     }
     return study_page(**(about | changes))
 
@@ -94,8 +96,9 @@ def svgs(page: str) -> list[ElementTree.Element]:
     return [ElementTree.fromstring(found) for found in re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL)]
 
 
-def by_class(root: ElementTree.Element, kind: str) -> list[ElementTree.Element]:
-    return [node for node in root.iter() if node.get("class") == kind]
+def chapters(found: list[Compared]) -> tuple[Any, ...]:
+    """The figures of ours against published."""
+    return study_pages._claims_chapter([line(claim) for claim in CLAIMS], found, study_pages.Tally({})).figures
 
 
 # ---- the page of a study -------------------------------------------------------------------------------------------
@@ -153,7 +156,7 @@ def test_the_page_has_figures_text_facts_and_commands():
 
 
 def test_what_a_study_does_not_have_is_left_out_or_said():
-    page = page_of(claims=[], figures=[], text="")
+    page = page_of(claims=[], figures=[], text="", compared=())
     assert "The paper gives no numbers to compare with." in page
     assert "In its own words" not in page
     assert ">Figures<" not in page
@@ -177,7 +180,7 @@ def test_a_page_makes_no_request():
 def test_hostile_words_are_escaped_everywhere_on_the_page_of_a_study():
     claims = [line(Claim(HOSTILE, HOSTILE, 0.8, (0.9,), 0.02, baseline=(HOSTILE, 0.9)))]
     claims.append(line(Claim(HOSTILE, "MCC", 0.8, (0.9,), 0.02, not_comparable=HOSTILE)))
-    figure = Figure(HOSTILE, HOSTILE, HOSTILE, (Curve(HOSTILE, ((HOSTILE, 0.9, None),)),))
+    figure = CurveChart(HOSTILE, HOSTILE, HOSTILE, (Curve(HOSTILE, ((HOSTILE, 0.9, None),)),))
     page = page_of(
         name=HOSTILE,
         title=HOSTILE,
@@ -186,6 +189,7 @@ def test_hostile_words_are_escaped_everywhere_on_the_page_of_a_study():
         figures=[figure],
         text=HOSTILE,
         facts={HOSTILE: HOSTILE},
+        compared=[Compared(HOSTILE, HOSTILE, "better", (0.9, 0.0), (0.8, 0.0))],
     )
     tags = [tag for tag, _ in Reader(page).tags]
     assert tags.count("script") == page.count("<script") == 1
@@ -209,54 +213,39 @@ def test_a_claim_without_a_column_or_with_another_verdict_is_refused():
 
 
 def test_only_what_is_comparable_and_run_is_drawn_by_metric():
-    found = comparable([line(claim) for claim in CLAIMS])
-    assert {metric: [one.where for one in group] for metric, group in found.items()} == {
-        "MCC": ["Table 1: d = 3", "Table 1: d = 4"],
-        "R²": ["Table 1: d = 4"],
-    }
-    assert found["MCC"][0] == Compared("Table 1: d = 3", "better", (0.91, 0.014), (0.8, 0.01))
+    found = compared(CLAIMS)
+    assert [(one.metric, one.where) for one in found] == [
+        ("MCC", "Table 1: d = 3"),
+        ("MCC", "Table 1: d = 4"),
+        ("R²", "Table 1: d = 4"),
+    ]
+    assert found[0][2] == "better"
+    assert found[0].ours == pytest.approx((0.91, 0.02 / 2**0.5))
+    assert found[0].published == (0.8, 0.01)
+    assert [figure.title for figure in chapters(found)] == ["MCC of 2 claims, ours against published",
+                                                            "R² of 1 claim, ours against published"]  # fmt: skip
 
 
-@pytest.mark.parametrize("words", ["–", "nan", "inf", "nan ± nan (2)", "1.2.3", "", "1e999", "0.5 ± x", "0.5 (2) "])
-def test_words_that_are_no_finite_number_are_not_drawn(words: str):
-    assert number_of(words) is None
-
-
-@pytest.mark.parametrize(
-    ("words", "number"), [("−2.000 ± 0.100", (-2, 0.1)), ("1.5e-3", (0.0015, 0)), ("12.5 ± 1.0 (30)", (12.5, 1))]
-)
-def test_numbers_are_read_back(words: str, number: tuple[float, float]):
-    assert number_of(words) == pytest.approx(number)
+@pytest.mark.parametrize("values", [(float("nan"),), (0.5, float("inf")), ()])
+def test_numbers_that_are_not_finite_are_not_drawn(values: tuple[float, ...]):
+    with np.errstate(invalid="ignore"):
+        assert compared([Claim("a", "MCC", 0.8, values, 0.02)]) == []
 
 
 def test_dots_rings_and_deviations_stand_at_their_values():
-    compared = [
-        Compared("a", "better", (0.9, 0.1), (0.5, 0.0)),
-        Compared("b", "worse", (0.3, 0.0), (0.7, 0.2)),
-    ]
-    root = ElementTree.fromstring(beside_svg("MCC", compared))
-    ours = [float(node.get("cx", "nan")) for node in by_class(root, "ours")]
-    published = [float(node.get("cx", "nan")) for node in by_class(root, "published")]
-    unit = (ours[0] - ours[1]) / 0.6
-    assert unit > 100
-    assert [ours[0] - published[0], ours[0] - published[1]] == pytest.approx([0.4 * unit, 0.2 * unit], abs=0.05)
-    (deviation,), (spread,) = by_class(root, "deviation"), by_class(root, "spread")
-    for bar, middle, half in ((deviation, ours[0], 0.1), (spread, published[1], 0.2)):
-        assert float(bar.get("x1", "nan")) == pytest.approx(middle - half * unit, abs=0.05)
-        assert float(bar.get("x2", "nan")) == pytest.approx(middle + half * unit, abs=0.05)
-    between = [(float(node.get("x1", "nan")), float(node.get("x2", "nan"))) for node in by_class(root, "between")]
-    assert between == list(zip(published, ours, strict=True))
-    assert {node.get("fill") for node in by_class(root, "published")} == {svg.PAPER}
-    assert [node.get("fill") for node in by_class(root, "ours")] == [svg.ACCENT, svg.BAD]
-    words = [node.text for node in root.iter() if node.tag.endswith("text")]
-    assert {"a", "b", "+ better", "✕ worse", "MCC"} <= set(words)
-
-
-def test_equal_values_and_long_names_can_be_drawn():
-    root = ElementTree.fromstring(beside_svg("MCC", [Compared("long " * 40, "reproduced", (0.0, 0.0), (0.0, 0.0))]))
-    (label,) = [node.text or "" for node in root.iter() if (node.text or "").startswith("long") and "x" in node.attrib]
-    assert label.endswith("…")
-    assert 12 + svg.extent(label, 12) < 428 - svg.extent("✓ reproduced", 12)
+    ax = beside(
+        "MCC",
+        [Compared("MCC", "a", "better", (0.9, 0.1), (0.5, 0.0)), Compared("MCC", "b", "worse", (0.3, 0.0), (0.7, 0.2))],
+    )
+    at = {kind: [line.get_xdata().tolist() for line in ax.lines if line.get_gid().startswith(f"{kind}: ")] for kind in
+          ("value", "published", "interval", "spread", "between")}  # fmt: skip
+    assert at == {
+        "value": [[0.9], [0.3]], "published": [[0.5], [0.7]], "interval": [[0.8, 1.0]],
+        "spread": [pytest.approx([0.5, 0.9])], "between": [[0.5, 0.9], [0.7, 0.3]],
+    }  # fmt: skip
+    assert [text.get_text() for text in ax.texts] == ["a", "+ better", "b", "✕ worse"]
+    assert [line.get_color() for line in ax.lines if line.get_gid().startswith("value")] == [ACCENT, BAD]
+    assert ax.get_xlabel() == "MCC"
 
 
 # ---- the index -----------------------------------------------------------------------------------------------------

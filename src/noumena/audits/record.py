@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import nan
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
-from noumena import checks
+from noumena import charts, checks
 from noumena.ambiguity import Ambiguity
 from noumena.audits import words
 from noumena.audits.axes import Axes
@@ -18,6 +18,9 @@ from noumena.audits.pairs import KINDS, Pair, plain_number
 from noumena.audits.rule import AMBIGUITIES, LADDER, NONE
 from noumena.audits.trivial import Trivial
 from noumena.guarantees.agreement import RIGID
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes as Drawing
 
 Matrix = Float[np.ndarray, "target source"]
 DIGITS = 9
@@ -33,6 +36,10 @@ class Overlay:
     error: float
     points: Float[np.ndarray, "row 2"]
     moved: Float[np.ndarray, "row 2"]
+
+    def plot(self, ax: Drawing | None = None) -> Drawing:
+        """The two runs' rows, joined row by row, on ``ax`` or a new figure; returns the axes."""
+        return charts.overlay(self.points, self.moved, target=self.target, source=self.source, ax=ax)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +119,45 @@ class Audit:
             return checks.one_of(run, "A run", self.names)
         checks.require(0 <= run < len(self.names), f"A run's number must be below {len(self.names)}.", run)
         return self.names[run]
+
+    def plot(self, kind: str = RIGID, *, ax: Drawing | None = None) -> Drawing:
+        """Errors of every pair, the darker the nearer to chance: the column's run mapped onto the row's.
+
+        Parameters
+        ----------
+        kind : str
+            One of ``kinds``: up to which maps.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        Axes
+
+        Examples
+        --------
+        >>> from noumena.audits import audit
+        >>> z = np.random.default_rng(0).normal(size=(60, 2))
+        >>> ax = audit({"a": z, "b": 2 * z}, ica=False).plot()
+        >>> [text.get_text() for text in ax.texts]
+        ['–', '.000', '.000', '–']
+        """
+        errors, chance = (of[checks.one_of(kind, "kind", self.kinds)] for of in (self.errors, self.chance))
+
+        def sentence(i: int, j: int) -> str:
+            if i == j:
+                return ""
+            return f"{self.names[j]} onto {self.names[i]}: {errors[i, j]:.4f}, chance {chance[i, j]:.4f}"
+
+        return charts.heatmap(
+            errors,
+            rows=self.names,
+            columns=self.names,
+            shares=np.divide(errors, chance, out=np.zeros_like(errors), where=chance > 0),
+            written=lambda error: f"{error:.3f}".removeprefix("0"),
+            sentence=sentence,
+            ax=ax,
+        )
 
     # ---- conclusions ---------------------------------------------------------------------------------------------
 

@@ -8,12 +8,15 @@ chance in 95 of 100 shuffles.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from noumena import seeds
+from noumena import charts, seeds
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SHUFFLES, SURE = 100, 0.95
 
@@ -55,6 +58,33 @@ class Carriers:
             f"Of {d} {self.condition} components {len(self.of_batch)} carry batch: "
             f"{self.named(self.of_batch, self.batch_within_label)}; {len(self.of_signal)} carry the label: "
             f"{self.named(self.of_signal, self.label_within_batch)}; {len(both)} carry both"
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Shares of batch and of label in every component, ordered by that of batch, with a dot where above chance.
+
+        >>> one = Carriers("pca", np.ones(2), np.array([0.1, 0.9]), np.array([0.5, 0.0]), (0.0, 0.0), (0.2, 0.2))
+        >>> ax = one.plot()
+        >>> [tick.get_text() for tick in ax.get_xticklabels()], sum(line.get_gid() == "dot" for line in ax.lines)
+        (['2', '1'], 2)
+        """
+        order = np.argsort(-self.batch_within_label, kind="stable")
+        shares = np.stack([self.batch_within_label, self.label_within_batch])[:, order]
+        rows = ("batch", "label")
+
+        def sentence(i: int, j: int) -> str:
+            limit = self.threshold[i]
+            return f"{self.condition} {order[j] + 1}, {rows[i]}: {shares[i, j]:.3f} (by chance below {limit:.3f})"
+
+        return charts.heatmap(
+            shares,
+            rows=rows,
+            columns=[str(k + 1) for k in order],
+            dots=shares > np.array(self.threshold)[:, None],
+            written=lambda share: "",
+            sentence=sentence,
+            side=min(30.0, 440 / len(order)),
+            ax=ax,
         )
 
     def to_dict(self) -> dict[str, Any]:

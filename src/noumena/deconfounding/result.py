@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noumena import charts
 from noumena.deconfounding.carriers import Carriers
 from noumena.deconfounding.design import Design
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 NAMES = {"base": "the base features", "pca": "PCA", "ica": "ICA", "random": "random rotations"}
 CEILING = 0.99
@@ -79,6 +83,19 @@ class Score:
     without: Estimate | None = None
     gain: Estimate | None = None
 
+    @property
+    def level(self) -> charts.LevelRow:
+        """The AUROC as a line of a chart, with its interval and its spread over repeats."""
+        known = bool(np.isfinite(self.auroc.mean))
+        return charts.LevelRow(
+            self.condition,
+            self.auroc.mean,
+            interval=(self.auroc.low, self.auroc.high),
+            repeats=self.spread,
+            note=None if known else "not scored",
+            sentence=f"{self.condition}: {self.auroc}",
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         told = {name: getattr(self, name) for name in ("auroc", "hoyer", "without", "gain")}
@@ -123,6 +140,10 @@ class Deconfounding:
     def score(self, condition: str) -> Score:
         """The score of one condition."""
         return next(score for score in self.scores if score.condition == condition)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Every condition's AUROC with its interval, beside chance, on ``ax`` or a new figure; returns the axes."""
+        return charts.levels([score.level for score in self.scores], x_label="AUROC", chance=0.5, ax=ax)
 
     @property
     def headline(self) -> str:

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+
+from noumena import charts
+from noumena.checks import one_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass
@@ -33,3 +40,30 @@ class History:
             if pieces
             else pd.DataFrame({"step": [], "model": [], "term": [], "value": []})
         )
+
+    def plot(self, term: str = "objective", *, best: int | None = None, ax: Axes | None = None) -> Axes:
+        """One line per model over training.
+
+        Parameters
+        ----------
+        term : str
+            What is drawn, such as "objective".
+        best : int, optional
+            The model whose line is bold, such as ``model.best_``.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        Axes
+
+        Examples
+        --------
+        >>> history = History([0, 100], {"objective": [np.array([4.0, 3.0]), np.array([2.0, 1.0])]})
+        >>> ax = history.plot(best=1)
+        >>> ax.get_xlabel(), ax.get_title(loc="left"), len(ax.lines)
+        ('step', 'held-out objective', 2)
+        """
+        values = np.array(self.values[one_of(term, "term", tuple(self.values))])
+        label = f"held-out {term}" if term == "objective" else term
+        return charts.history(self.steps, values, best=best, y_label=label, ax=ax)

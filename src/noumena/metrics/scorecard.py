@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noumena import checks, seeds
+from noumena import charts, checks, seeds
 from noumena.ambiguity import Ambiguity
 from noumena.checks import InputError
 from noumena.deprecated import renamed
@@ -32,6 +32,9 @@ from noumena.metrics.information import InfoMEC, infomec
 from noumena.metrics.record import Number, Record
 from noumena.metrics.regression import Regression, r2
 from noumena.metrics.slots import sis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 ROWS = 10_000
 NEAR = 0.95
@@ -142,6 +145,40 @@ class Scorecard:
         size = f"{self.rows} rows, {len(self.factors)} factors, {len(self.latents)} learned latents."
         said = [f"{note}." for note in self.notes]
         return "\n".join([self.reading, "", table, "", size, f"{self.kinds}.", *said, *refused])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Every score whose best value is 1, as a dot beside chance (a ring), its ceiling (a bar) and its interval.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        Axes
+
+        Examples
+        --------
+        >>> z = np.random.default_rng(0).normal(size=(100, 2))
+        >>> ax = score(z, z, metrics="mcc").plot()
+        >>> [text.get_text() for text in ax.texts]
+        ['MCC (Pearson)', '1.000']
+        """
+        drawn = [number for number in self.numbers if number.claim.best == 1]
+        levels = [level for n in drawn for level in (max(-1.0, n.value), n.chance) if level is not None]
+        rows = [
+            charts.LevelRow(
+                number.claim.title,
+                number.value,
+                interval=None if number.uncertainty is None else (number.uncertainty.low, number.uncertainty.high),
+                chance=number.chance,
+                ceiling=number.ceiling,
+                sentence=str(number),
+            )
+            for number in drawn
+        ]
+        return charts.levels(rows, limits=(min([0.0, *levels]) - 0.02, 1.02), ax=ax)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, words and lists."""

@@ -7,18 +7,19 @@ page are halved until they fit a budget; those of the files keep their size.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from noumena import checks
+from noumena import charts, checks
 from noumena.report import pictures, png, svg
-from noumena.report.page import Chapter, Figure, Slider, Sliders, Table
+from noumena.report.page import Chapter, PageFigure, PageTable, Slider, Sliders
 from noumena.report.pictures import Shape, Swaps, Traversals, coloured, sheet, shrunk
-from noumena.report.svg import element, text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FRAMES = 11
 """Pictures of a strip."""
@@ -34,10 +35,8 @@ BUDGET = 2_400_000
 """Characters of all pictures of a page together."""
 SMALLEST = 16
 """Sides that are not halved any more."""
-COARSE = 32
-"""Pictures narrower than this are shown with the edges of their pixels."""
-CELL, BROAD = 64, 92
-"""Width of a picture in a grid, and of a map, in units of the page."""
+BROAD = 92
+"""Width of a map in units of the page."""
 ACROSS = 8
 """Maps in a row."""
 
@@ -115,7 +114,7 @@ def album_chapter(album: Album) -> Chapter:
     return Chapter("What the latents do to the picture", lead, figures=figures, tables=(moves_table(album),))
 
 
-def moves_table(album: Album) -> Table:
+def moves_table(album: Album) -> PageTable:
     """How much every latent moves the picture, and where most."""
     strips = album.strips
     rows = tuple(
@@ -129,7 +128,7 @@ def moves_table(album: Album) -> Table:
             strict=True,
         )
     )
-    return Table(
+    return PageTable(
         "How much the latents move the picture",
         ("latent", "moves", "at the most sensitive pixel", "from", "to"),
         rows,
@@ -148,12 +147,12 @@ def _dead(n: int, dead: tuple[str, ...]) -> str:
     return f"{n - len(dead)} of {n} latents move it; {svg.listed(dead, 20)} {verb} it by less than one level of a byte."
 
 
-def _figures(album: Album, block: int) -> tuple[Figure | Sliders, ...]:
+def _figures(album: Album, block: int) -> tuple[PageFigure | Sliders, ...]:
     return (_sliders(album, block), _swaps(album, block), _lines(album, block), _maps(album, block))
 
 
-def _size(figure: Figure | Sliders) -> int:
-    return len(figure.svg) if isinstance(figure, Figure) else sum(len(one.strip) for one in figure.sliders)
+def _size(figure: PageFigure | Sliders) -> int:
+    return len(figure.svg) if isinstance(figure, PageFigure) else sum(len(one.strip) for one in figure.sliders)
 
 
 def _sliders(album: Album, block: int) -> Sliders:
@@ -176,71 +175,44 @@ def _sliders(album: Album, block: int) -> Sliders:
     )
 
 
-def _swaps(album: Album, block: int) -> Figure:
+def _swaps(album: Album, block: int) -> PageFigure:
     found = album.swaps
     names = [name if k < 2 else f"{name} of target" for k, name in enumerate(found.names)]
     left_out = album.shown - len(found.latents)
     more = f" {svg.counted(left_out, 'latent')} that move the picture less are left out." if left_out > 0 else ""
-    return Figure(
-        _table_of(found.images, block, rows=names, title="Swaps of one latent"),
+    return PageFigure(
+        _table_of(found.images, block, names),
         f"Each column: a source, a target, and below them the source with one latent taken from the target. Where "
         f"latents are separate, one thing changes to that of the target and all else stays.{more} {DECODED}",
+        title="Swaps of one latent",
     )
 
 
-def _lines(album: Album, block: int) -> Figure:
+def _lines(album: Album, block: int) -> PageFigure:
     names = [f"pair {k + 1}" for k in range(len(album.lines))]
-    return Figure(
-        _table_of(album.lines, block, rows=names, title="Interpolations"),
+    return PageFigure(
+        _table_of(album.lines, block, names),
         f"Straight lines in latent space, from a source to its target in {FRAMES} steps. Smooth and plausible pictures "
         f"between show that the decoder fills the space between rows; they do not show that latents are right. "
         f"{DECODED}",
+        title="Interpolations",
     )
 
 
-def _maps(album: Album, block: int) -> Figure:
+def _maps(album: Album, block: int) -> PageFigure:
     shown = coloured(album.maps[: album.shown])
     peaks = album.maps.max(axis=(1, 2))
     labels = [f"{name}: {100 * peak:.1f} %" for name, peak in zip(album.strips.names, peaks, strict=True)]
-    return Figure(
-        grid_of(shrunk(shown, block), ACROSS, under=labels[: len(shown)], title="Where latents act", wide=BROAD),
+    return PageFigure(
+        charts.images(shrunk(shown, block), ACROSS, under=labels[: len(shown)], wide=BROAD),
         f"Where a latent acts: the derivative of every pixel by it, in size, over {PROBED} training rows or fewer in "
         "the mean, colours by their Euclidean norm. White is nothing; the darkest pixel of each map changes by the "
         "percentage under it, of full light, as the latent moves by its standard deviation. Dependence on a latent is "
         "not yet a verdict on whether the latent is identified.",
+        title="Where latents act",
     )
 
 
-def _table_of(images: np.ndarray, block: int, *, rows: list[str], title: str) -> str:
-    """Pictures (row, column, channel, height, width) as a drawing with the names of the rows."""
-    return grid_of(shrunk(images.reshape(-1, *images.shape[2:]), block), images.shape[1], rows=rows, title=title)
-
-
-def grid_of(
-    images: UInt8[np.ndarray, "picture channel height width"],
-    across: int,
-    *,
-    title: str,
-    rows: list[str] | None = None,
-    under: list[str] | None = None,
-    wide: float = CELL,
-) -> str:
-    """A drawing of pictures, so many in a row, with names left of the rows or words under each picture."""
-    n, channels, height, width = images.shape
-    across = min(across, n)
-    tall, gap = wide * height / width, wide * (width + pictures.MARGIN) / width
-    left = svg.label_room(rows) if rows else 4
-    step = tall + (20 if under else gap - wide)
-    content = [text(left - 8, k * step + tall / 2 + 6, name, text_anchor="end") for k, name in enumerate(rows or [])]
-    look = {"image_rendering": "pixelated"} if width < COARSE else {}
-    for k, start in enumerate(range(0, n, across)):
-        strip = sheet(images[start : start + across], (channels, height, width), min(across, n - start))
-        place = {"x": left, "y": 2 + k * step, "width": wide * strip.shape[1] / width, "height": tall}
-        content.append(element("image", href=png.data_uri(strip), preserveAspectRatio="none", **place, **look))
-    gaps = {"y": 0, "width": gap - wide, "height": ceil(n / across) * step + 4, "fill": svg.PAPER}
-    content += [element("rect", x=left + column * gap - gaps["width"], **gaps) for column in range(1, across)]
-    for k, words in enumerate(under or []):
-        row, column = divmod(k, across)
-        x, y = left + column * gap + wide / 2, row * step + tall + 15
-        content.append(text(x, y, words, size=11, text_anchor="middle"))
-    return svg.document(left + across * gap + 4, ceil(n / across) * step + 4, title, "".join(content))
+def _table_of(images: UInt8[np.ndarray, "row column channel height width"], block: int, rows: list[str]) -> Axes:
+    """Pictures in rows with names."""
+    return charts.images(shrunk(images.reshape(-1, *images.shape[2:]), block), images.shape[1], rows=rows)

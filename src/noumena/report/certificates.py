@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from noumena import charts
 from noumena.checks import InputError
 from noumena.guarantees import Answer, Certificate, StructureCertificate, certify
 from noumena.guarantees.certificate import listed
 from noumena.guarantees.diversity import clauses
 from noumena.report import plots
-from noumena.report.clouds import witness_clouds
 from noumena.report.explorer import explorer
 from noumena.report.hasse import hasse, upset
-from noumena.report.page import Chapter, Figure, Table, Verdict
+from noumena.report.page import Callout, Chapter, PageFigure, PageTable
 from noumena.structure import Structure
 from noumena.worlds import structured
 
@@ -55,7 +55,7 @@ def certificate_chapter(certificate: Certificate, *, queries: Mapping[str, Answe
     )
 
 
-def certificate_figures(certificate: StructureCertificate) -> tuple[Figure, ...]:
+def certificate_figures(certificate: StructureCertificate) -> tuple[PageFigure, ...]:
     """The structure as a graph, the order of its latents, its atoms, and a competitor where there is one."""
     graph = (graph_figure(certificate),) if fits(certificate) else ()
     rival = witness_figure(certificate)
@@ -63,7 +63,7 @@ def certificate_figures(certificate: StructureCertificate) -> tuple[Figure, ...]
     return (*graph, *drawn, *(() if rival is None else (rival,)))
 
 
-def certificate_tables(certificate: StructureCertificate) -> tuple[Table, ...]:
+def certificate_tables(certificate: StructureCertificate) -> tuple[PageTable, ...]:
     """Verdicts, hypotheses, the conditions of Zheng et al. (2026), and what entries near the threshold would change."""
     flips = (flips_table(certificate),) if certificate.flips else ()
     return (
@@ -90,52 +90,52 @@ def shown(certificate: Certificate) -> list[int]:
     return (doubtful or everyone)[:MOST_ROWS]
 
 
-def verdict_of(certificate: Certificate) -> Verdict:
+def verdict_of(certificate: Certificate) -> Callout:
     """The certificate's conclusion as a callout."""
     reasons = {v.reason: None for v in (certificate.verdict(t) for t in shown(certificate))}
     rests = f"This rests on: {'; '.join(certificate.rests_on)}."
     untried = certificate.not_searched if isinstance(certificate, StructureCertificate) else ()
     left = (f"Not searched: {'; '.join(untried)}.",) if untried else ()
     why = (f"{_capital(r)}." for r in list(reasons)[:4])
-    return Verdict(certificate.answer, certificate.headline, (*why, rests, *left))
+    return Callout(certificate.answer, certificate.headline, (*why, rests, *left))
 
 
-def structure_figure(certificate: StructureCertificate) -> Figure:
+def structure_figure(certificate: StructureCertificate) -> PageFigure:
     """The learned structure alone."""
     S = certificate.structure
     strength = None if S.evidence is None else S.evidence.strength
     svg = plots.structure_heatmap(None, S.dense, observed=S.observed, latent=S.latent, strength=strength)
-    return Figure(svg, "Learned structure: which observation depends on which latent, darker is stronger.")
+    return PageFigure(svg, "Learned structure: which observation depends on which latent, darker is stronger.")
 
 
-def graph_figure(certificate: StructureCertificate) -> Figure:
+def graph_figure(certificate: StructureCertificate) -> PageFigure:
     """The structure as a bipartite graph, latents coloured by verdict."""
     S = certificate.structure
     answers = [certificate.verdict(t).answer for t in range(S.n_latents)]
     svg = plots.bipartite(S.dense, observed=S.observed, latent=S.latent, verdicts=answers)
-    return Figure(svg, "The same as a graph. Hover a latent to see its observations; its colour is its verdict.")
+    return PageFigure(svg, "The same as a graph. Hover a latent to see its observations; its colour is its verdict.")
 
 
-def order_figure(certificate: StructureCertificate) -> Figure:
+def order_figure(certificate: StructureCertificate) -> PageFigure:
     """The closure order as a Hasse diagram, coloured by verdict."""
     S = certificate.structure
     answers = [certificate.verdict(t).answer for t in range(S.n_latents)]
-    return Figure(
+    return PageFigure(
         hasse(S, verdicts=answers),
         "The order of the latents: a line leads up to a latent that acts wherever the lower one acts. Even under "
         "Assumption 1 of Zheng et al. (2026) the lower one may carry the upper one, never the other way round.",
     )
 
 
-def atoms_figure(certificate: StructureCertificate) -> Figure:
+def atoms_figure(certificate: StructureCertificate) -> PageFigure:
     """The atoms of the observations' latent sets as an UpSet plot."""
-    return Figure(
+    return PageFigure(
         upset(certificate.structure),
         "The atoms: latents that act on exactly the same observations (dots) cannot be told apart by any set query.",
     )
 
 
-def witness_figure(certificate: StructureCertificate) -> Figure | None:
+def witness_figure(certificate: StructureCertificate) -> PageFigure | None:
     """Two latent spaces and one data cloud, for the first pair with a witness that verifies; ``None`` without one."""
     drawn_from = "" if certificate.model is not None else " It is drawn on a world made with this structure."
     certificate = certificate if certificate.model is not None else _example(certificate)
@@ -155,7 +155,7 @@ def witness_figure(certificate: StructureCertificate) -> Figure | None:
         r = rival.carries[0]
         seen = sorted(S.observations_of(t) | S.observations_of(r))[:2]
         seen = seen if len(seen) == 2 else [seen[0], seen[0]]
-        drawing = witness_clouds(
+        drawing = charts.competitor(
             z[:, [t, r]].numpy(),
             z_hat[:, [t, r]].detach().numpy(),
             x[:, seen].detach().numpy(),
@@ -163,7 +163,8 @@ def witness_figure(certificate: StructureCertificate) -> Figure | None:
             x_names=(S.observed[seen[0]], S.observed[seen[1]]),
         )
         seen_as = f"A competitor one can see ({rival.kind}): {rival.sentence}. {_capital(str(checked))}.{drawn_from}"
-        return Figure(drawing, seen_as)
+        title = f"Two models with different latents {S.latent[t]}, {S.latent[r]} and the same data"
+        return PageFigure(drawing, seen_as, title)
     return None
 
 
@@ -178,7 +179,7 @@ def _example(certificate: StructureCertificate) -> StructureCertificate:
         return certificate
 
 
-def latents_table(certificate: StructureCertificate) -> Table:
+def latents_table(certificate: StructureCertificate) -> PageTable:
     """Per latent: verdict, ambiguity, the closure of Zheng et al. (2026)."""
     S = certificate.structure
     rows = tuple(
@@ -191,7 +192,7 @@ def latents_table(certificate: StructureCertificate) -> Table:
         )
         for t in shown(certificate)
     )
-    return Table(
+    return PageTable(
         "What is pinned down",
         ("latent", "verdict", "known up to", "closure", "observations"),
         rows,
@@ -201,16 +202,16 @@ def latents_table(certificate: StructureCertificate) -> Table:
     )
 
 
-def verdicts_table(certificate: Certificate) -> Table:
+def verdicts_table(certificate: Certificate) -> PageTable:
     """Per latent: verdict, reason, ambiguity."""
     rows = []
     for t in shown(certificate):
         verdict = certificate.verdict(t)
         rows.append((certificate.latents[t], verdict.answer, certificate.known_up_to(t), verdict.reason))
-    return Table("What is pinned down", ("latent", "verdict", "known up to", "why"), tuple(rows))
+    return PageTable("What is pinned down", ("latent", "verdict", "known up to", "why"), tuple(rows))
 
 
-def kinds_table(certificate: StructureCertificate) -> Table:
+def kinds_table(certificate: StructureCertificate) -> PageTable:
     """How many observations depend on which latents, the most frequent sets first, where there are too many to draw."""
     S = certificate.structure
     often = sorted(S.kinds, key=lambda rows: (-len(rows), rows))[:MOST_KINDS]
@@ -218,7 +219,7 @@ def kinds_table(certificate: StructureCertificate) -> Table:
     rest = S.n_observed - sum(len(rows) for rows in often)
     more = f" {len(S.kinds) - len(often)} further sets have {rest} observations together." if rest else ""
     note = f"Observations with the same latents count as one here: {S.n_observed} have {len(S.kinds)} sets.{more}"
-    return Table("Which latents observations depend on", ("observations", "latents", "such as"), rows, note=note)
+    return PageTable("Which latents observations depend on", ("observations", "latents", "such as"), rows, note=note)
 
 
 def _set(S: Structure, latents: list[int]) -> str:
@@ -233,19 +234,19 @@ def _some(S: Structure, rows: tuple[int, ...]) -> str:
     return listed([S.observed[i] for i in rows[:3]]) + ("" if len(rows) <= 3 else ", …")
 
 
-def hypotheses_table(certificate: Certificate) -> Table:
+def hypotheses_table(certificate: Certificate) -> PageTable:
     """Every hypothesis with its answer and evidence."""
     rows = tuple((h.name, h.answer, h.evidence) for h in certificate.hypotheses)
-    return Table("Hypotheses and evidence", ("hypothesis", "answer", "evidence"), rows)
+    return PageTable("Hypotheses and evidence", ("hypothesis", "answer", "evidence"), rows)
 
 
-def theorems_table(certificate: Certificate) -> Table:
+def theorems_table(certificate: Certificate) -> PageTable:
     """Every theorem read on the subject, with its answer and sentence."""
     rows = tuple((t.name, t.source, t.answer, t.sentence) for t in certificate.theorems)
-    return Table("Theorems", ("theorem", "source", "weakest hypothesis", "reading"), rows)
+    return PageTable("Theorems", ("theorem", "source", "weakest hypothesis", "reading"), rows)
 
 
-def paper_table(certificate: StructureCertificate) -> Table:
+def paper_table(certificate: StructureCertificate) -> PageTable:
     """The clauses of Zheng et al. (2026) beside what is certified."""
     S = certificate.structure
     met = clauses(S)
@@ -259,7 +260,7 @@ def paper_table(certificate: StructureCertificate) -> Table:
         )
         for t in shown(certificate)
     )
-    return Table(
+    return PageTable(
         "The condition of Zheng et al. (2026) and what is certified",
         ("latent", "clauses met", "Theorem 3's condition", "proved under Assumption 1", "certified"),
         rows,
@@ -269,7 +270,7 @@ def paper_table(certificate: StructureCertificate) -> Table:
     )
 
 
-def flips_table(certificate: StructureCertificate) -> Table:
+def flips_table(certificate: StructureCertificate) -> PageTable:
     """What every entry near the threshold would change."""
     rows = tuple(
         (
@@ -282,7 +283,7 @@ def flips_table(certificate: StructureCertificate) -> Table:
         )
         for f in certificate.flips
     )
-    return Table(
+    return PageTable(
         "Entries near the threshold",
         ("entry", "strength", "read as a dependency", "gap now", "gap if flipped", "conclusion changes"),
         rows,
@@ -290,10 +291,10 @@ def flips_table(certificate: StructureCertificate) -> Table:
     )
 
 
-def queries_table(queries: Mapping[str, Answer]) -> Table:
+def queries_table(queries: Mapping[str, Answer]) -> PageTable:
     """Every query with its answer."""
     rows = tuple((text, listed(a.latents.names) or "none", a.answer, a.reason, a.paper) for text, a in queries.items())
-    return Table("Queries", ("query", "latents", "answer", "why", "the reading of Zheng et al. (2026)"), rows)
+    return PageTable("Queries", ("query", "latents", "answer", "why", "the reading of Zheng et al. (2026)"), rows)
 
 
 def _capital(sentence: str) -> str:

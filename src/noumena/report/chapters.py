@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from noumena import charts
 from noumena.estimators import Estimator
 from noumena.guarantees import StructureCertificate
 from noumena.metrics import Agreement, agreement
-from noumena.report import plots
 from noumena.report.certificates import certificate_figures, certificate_tables, structure_figure, verdict_of
 from noumena.report.explorer import explorer
-from noumena.report.page import Chapter, Figure, Table
+from noumena.report.page import Chapter, PageFigure, PageTable
 from noumena.report.seeds import ending, ran, seeds_told
 
 MOST_DRAWN = 500
@@ -59,26 +57,27 @@ def _together(model: Estimator) -> Agreement | None:
     return agreement(model.points_[compared]) if len(compared) > 1 else None
 
 
-def training_figures(model: Estimator, together: Agreement | None) -> tuple[Figure, ...]:
+def training_figures(model: Estimator, together: Agreement | None) -> tuple[PageFigure, ...]:
     """Training over seeds and, of several, whether they find the same latents."""
     if together is None:
         return (curves_figure(model),)
     labels = _seeds(model)
-    agreed = Figure(
-        plots.correlation_matrix(together.matrix, rows=labels, columns=labels),
+    agreed = PageFigure(
+        charts.correlations(together.matrix, rows=labels, columns=labels),
         f"Do the seeds find the same latents? MCC of every pair of models, {together.score:.3f} on average. "
         f"Agreement is consistency, not correctness.{' Seeds that diverged are left out.' * any(model.diverged_)}",
+        title=f"Correlations of {len(labels)} rows with {len(labels)} columns",
     )
     return curves_figure(model), agreed
 
 
-def training_tables(model: Estimator, together: Agreement | None) -> tuple[Table, ...]:
+def training_tables(model: Estimator, together: Agreement | None) -> tuple[PageTable, ...]:
     """Every seed and, of several, the stability matrix in numbers."""
     if together is None:
         return (seeds_table(model),)
     labels = _seeds(model)
     rows = tuple((label, *map(float, row)) for label, row in zip(labels, together.matrix, strict=True))
-    return seeds_table(model), Table("Stability: MCC of every pair of seeds", ("", *labels), rows)
+    return seeds_table(model), PageTable("Stability: MCC of every pair of seeds", ("", *labels), rows)
 
 
 def _seeds(model: Estimator) -> list[str]:
@@ -86,14 +85,13 @@ def _seeds(model: Estimator) -> list[str]:
     return [f"seed {model.seeds_[k]}" for k in ran(model)]
 
 
-def curves_figure(model: Estimator) -> Figure:
+def curves_figure(model: Estimator) -> PageFigure:
     """Held-out objective of all seeds over training."""
-    values = np.array(model.history_.values["objective"])
-    svg = plots.curves(np.array(model.history_.steps), values, best=model.best_, y_label="held-out objective")
-    return Figure(svg, "Held-out objective of every seed over training; the bold one is used.")
+    told = "Held-out objective of every seed over training; the bold one is used."
+    return PageFigure(model.history_.plot(best=model.best_), told, "Training curves")
 
 
-def seeds_table(model: Estimator) -> Table:
+def seeds_table(model: Estimator) -> PageTable:
     """How the training of every seed ended, and its final held-out terms."""
     names = tuple(model.terms_)
     rows = tuple(
@@ -102,4 +100,4 @@ def seeds_table(model: Estimator) -> Table:
     )
     header = ("seed", "training ended", "objective", *names)
     note = "Of a seed that diverged: objective and terms of the weights kept from before." * any(model.diverged_)
-    return Table("Seeds", header, rows, note=note, strong=frozenset({model.best_}))
+    return PageTable("Seeds", header, rows, note=note, strong=frozenset({model.best_}))

@@ -1,14 +1,14 @@
-"""Heat maps: supports compared entry by entry, and correlations with their numbers."""
+"""Heat maps: supports compared entry by entry."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from noumena.charts.cells import matrix
 from noumena.checks import require
 from noumena.report import svg
 from noumena.report.svg import Grid, element, text
@@ -50,50 +50,6 @@ def structure_heatmap(
     title += "" if truth is None else f": {counts[0]} entries missing, {counts[1]} extra"
     content = grid.row_labels() + "".join(panels) + words
     return svg.document(width, last.bottom + 14 + height, title, content)
-
-
-def correlation_matrix(values: ArrayLike, *, rows: Sequence[str], columns: Sequence[str]) -> str:
-    """A heat map of values in [0, 1], shape (rows, columns), with the numbers in the cells.
-
-    The largest of each row is bold; NaN shows a dash.
-
-    >>> ">0.97</text>" in correlation_matrix([[0.97, 0.1]], rows=["z1"], columns=["ẑ1", "ẑ2"])
-    True
-    """
-    values = named_matrix(values, "values", rows, columns)
-    known = values[np.isfinite(values)]
-    inside = bool(((known >= -1e-6) & (known <= 1 + 1e-6)).all())
-    require(inside, "Correlations must lie in [0, 1].", f"{known.min(initial=0):g} to {known.max(initial=0):g}")
-    side = min(52.0, max(13.0, (420 if max(values.shape) <= 12 else 560) / max(values.shape)))
-    top = svg.label_room(columns) if not svg.labels_fit(columns, side, 12) else 24
-    grid = Grid(rows, columns, svg.label_room(rows), top + 4, side, min(side, 44))
-    largest = values == np.nan_to_num(values, nan=-1).max(axis=1, keepdims=True)
-    cells = "".join(
-        _correlation_cell(grid, (i, j), float(values[i, j]), bold=bool(largest[i, j]))
-        for i, j in np.ndindex(*values.shape)
-    )
-    title = f"Correlations of {len(rows)} rows with {len(columns)} columns"
-    content = grid.row_labels() + grid.column_labels() + cells
-    return svg.document(grid.right + 10, grid.bottom + 8, title, content)
-
-
-def _correlation_cell(grid: Grid, at: tuple[int, int], value: float, *, bold: bool) -> str:
-    name = f"{grid.rows[at[0]]} with {grid.columns[at[1]]}: "
-    if not np.isfinite(value):
-        shape = element("rect", svg.hint(name + "unknown"), **grid.cell(*at), fill=svg.TILE)
-        return shape + _centered(grid, at, "–")
-    value = float(np.clip(value, 0, 1))
-    look = {"fill": svg.HEAT, "fill_opacity": 0.06 + 0.94 * value}
-    shape = element("rect", svg.hint(f"{name}{value:.3f}"), **grid.cell(*at), **look)
-    written = f"{value:.2f}" if grid.wide >= 30 else f"{value:.2f}".removeprefix("0")
-    return shape + (_centered(grid, at, written, bold=bold) if grid.wide >= 18 else "")
-
-
-def _centered(grid: Grid, at: tuple[int, int], string: str, *, bold: bool = False) -> str:
-    x, y = grid.center(*at)
-    size = min(13, 0.4 * grid.wide)
-    look: dict[str, Any] = {"size": size, "fill": svg.INK, "font_weight": "650" if bold else "400"}
-    return text(x, y + 0.35 * size, string, text_anchor="middle", pointer_events="none", **look)
 
 
 def _place(rows: Sequence[str], columns: Sequence[str], *, panels: int, least: float) -> Grid:
@@ -155,16 +111,8 @@ def _shade(learned: np.ndarray, strength: ArrayLike | None) -> np.ndarray:
     return 0.25 + 0.75 * np.clip(np.abs(strength) / top, 0, 1)
 
 
-def named_matrix(values: ArrayLike, name: str, rows: Sequence[str], columns: Sequence[str]) -> np.ndarray:
-    """An array of numbers (rows, columns) that agrees with its names."""
-    array = np.asarray(values, dtype=float)
-    fits = array.shape == (len(rows), len(columns)) and array.size > 0
-    require(fits, f"{name} must have shape ({len(rows)}, {len(columns)}), as named.", f"shape {array.shape}")
-    return array
-
-
 def named_support(support: ArrayLike, name: str, observed: Sequence[str], latent: Sequence[str]) -> np.ndarray:
     """A boolean array (observed, latent) that agrees with its names."""
-    array = named_matrix(support, name, observed, latent)
+    array = matrix(support, name, observed, latent)
     require(bool(np.isin(array, (0, 1)).all()), f"{name} must hold only 0 and 1.", "other values")
     return array.astype(bool)

@@ -2,8 +2,8 @@
 
 The file needs no network: style and figures are inline. What runs is one script that the browser is told by its digest:
 it saves tables as CSV and, where a page has them, moves ``Sliders`` and answers in an ``Explorer``; a page without any
-of these has no script. Every string is escaped; only the ``svg`` of a ``Figure`` is taken as markup, and comes from
-``noumena.report.plots``.
+of these has no script. Every string is escaped; only the ``svg`` of a ``PageFigure`` is taken as markup, and
+comes from ``noumena.report.plots`` or from a chart.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from noumena.checks import one_of, require
+from noumena.report.inline import inline
 
 Cell = str | float | int | numbers.Real
 """What a table holds: words or a number."""
@@ -35,11 +36,20 @@ _WIDE = 560
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A drawing from ``plots`` and the sentence under it."""
+class PageFigure:
+    """A drawing and the sentence under it; ``title`` is what is read aloud in its place, the caption by default.
 
-    svg: str
+    A drawing is a chart, matplotlib axes or a figure, or the markup of one from ``plots``.
+    """
+
+    drawing: Any
     caption: str
+    title: str = ""
+
+    @cached_property
+    def svg(self) -> str:
+        """The drawing as inline SVG."""
+        return self.drawing if isinstance(self.drawing, str) else inline(self.drawing, self.title or self.caption)
 
     @property
     def markup(self) -> Markup:
@@ -103,7 +113,7 @@ class Explorer:
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """A captioned table; numbers are set to three decimals and right-aligned, ``strong`` rows stand out."""
 
     caption: str
@@ -139,7 +149,7 @@ class Table:
     def file_name(self) -> str:
         """The name of the file that the table is saved to.
 
-        >>> Table("What is pinned down?", (), ()).file_name
+        >>> PageTable("What is pinned down?", (), ()).file_name
         'what-is-pinned-down.csv'
         """
         words = re.findall(r"[a-z0-9]+", self.caption.lower())
@@ -159,7 +169,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Callout:
     """What can be said: its kind, one headline and the sentences that support it."""
 
     kind: str
@@ -186,9 +196,9 @@ class Chapter:
 
     title: str
     lead: str
-    verdict: Verdict | None = None
-    figures: tuple[Figure | Sliders, ...] = ()
-    tables: tuple[Table, ...] = ()
+    verdict: Callout | None = None
+    figures: tuple[PageFigure | Sliders, ...] = ()
+    tables: tuple[PageTable, ...] = ()
     details: str = ""
     explorer: Explorer | None = None
 
@@ -199,7 +209,7 @@ class Page:
 
     title: str
     lead: str
-    summary: Table | None = None
+    summary: PageTable | None = None
     chapters: tuple[Chapter, ...] = ()
     footer: str = ""
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
+from noumena import charts
 from noumena.metrics.correlation import Correlation
 from noumena.metrics.disentanglement import DCI
 from noumena.metrics.information import InfoMEC
-from noumena.metrics.record import Number, Record
+from noumena.metrics.record import Record
 from noumena.metrics.scorecard import Scorecard
 from noumena.report import svg
-from noumena.report.heatmaps import correlation_matrix
-from noumena.report.page import Cell, Chapter, Figure, Page, Table, Verdict
-from noumena.report.svg import Scale, element, text
+from noumena.report.page import Callout, Cell, Chapter, Page, PageFigure, PageTable
 
 MOST = 30
 """Rows and columns of a matrix that are drawn."""
-_WIDE, _LEFT, _TALL = 640, 250, 26
 
 
 def scorecard_page(card: Scorecard) -> Page:
@@ -47,20 +43,21 @@ def _overview(card: Scorecard) -> Chapter:
         "Each score (dot) between what shuffled rows get (hollow ring: chance) and what the truth itself gets (bar: "
         "ceiling), with its 95 % interval where one was asked for."
     )
+    title = f"{svg.counted(len(plotted), 'score')} with chance and ceiling"
     refused = tuple((name, sentence) for name, sentence in card.refused.items())
-    table = Table("Scores that cannot be had from this input.", ("score", "why"), refused)
+    table = PageTable("Scores that cannot be had from this input.", ("score", "why"), refused)
     return Chapter(
         title="What was found",
         lead="Scores differ in what they forgive; the least forgiving one that is reached says up to what.",
-        verdict=Verdict(
+        verdict=Callout(
             "not found" if card.up_to is None else "found", card.reading, tuple(f"{n}." for n in card.notes)
         ),
-        figures=(Figure(levels(plotted), caption),) if plotted else (),
+        figures=(PageFigure(card.plot(), caption, title),) if plotted else (),
         tables=(_numbers(card), *([table] if refused else [])),
     )
 
 
-def _numbers(card: Scorecard) -> Table:
+def _numbers(card: Scorecard) -> PageTable:
     rows: list[tuple[Cell, ...]] = []
     for number in card.numbers:
         spread = None if number.uncertainty is None else number.uncertainty.error
@@ -70,7 +67,7 @@ def _numbers(card: Scorecard) -> Table:
         rows.append((number.claim.title, number.value, *beside, ends, number.claim.forgives.named(card.quantities)))
     header = ("score", "value", "±", "chance", "ceiling", "range", "forgives")
     note = "Chance: learned latents with shuffled rows. Ceiling: the true latents in place of the learned ones."
-    return Table("Every score beside its level of chance and its ceiling.", header, tuple(rows), note=note)
+    return PageTable("Every score beside its level of chance and its ceiling.", header, tuple(rows), note=note)
 
 
 def _support(card: Scorecard) -> Chapter:
@@ -78,7 +75,7 @@ def _support(card: Scorecard) -> Chapter:
     return Chapter(
         title="What each number supports",
         lead="A high value supports the sentence beside it, and no more than that.",
-        tables=(Table("Scores and the sentence each supports.", ("score", "value", "supports"), rows),),
+        tables=(PageTable("Scores and the sentence each supports.", ("score", "value", "supports"), rows),),
     )
 
 
@@ -116,7 +113,7 @@ def _matched_first(permutation: np.ndarray, d: int) -> np.ndarray:
     return np.array(matched + [i for i in range(d) if i not in set(matched)])
 
 
-def _drawn(card: Scorecard, record: Record, matrix: np.ndarray, order: np.ndarray, caption: str) -> Figure:
+def _drawn(card: Scorecard, record: Record, matrix: np.ndarray, order: np.ndarray, caption: str) -> PageFigure:
     """A matrix (factor, latent) with the numbers it stands for and the sentences they support."""
     k, d = matrix.shape
     names = card.quantities if len(card.factors) != k else card.factors
@@ -124,48 +121,8 @@ def _drawn(card: Scorecard, record: Record, matrix: np.ndarray, order: np.ndarra
     cut = "" if max(k, d) <= MOST else f" (the first {MOST} of {k} factors and {d} latents)"
     said = "; ".join(str(number) for number in record.numbers)
     supports = " ".join(number.claim.supports for number in record.numbers)
-    drawn = correlation_matrix(matrix[:MOST, order[:MOST]].clip(0, 1), rows=rows, columns=columns)
-    return Figure(drawn, f"{caption}{cut}. {said}. {supports}")
-
-
-# ---- levels ----------------------------------------------------------------------------------------------
-
-
-def levels(numbers: Sequence[Number]) -> str:
-    """One line per number: a dot at the value, a ring at chance, a bar at the ceiling, its interval.
-
-    >>> from noumena.metrics import mcc
-    >>> z = np.random.default_rng(0).normal(size=(50, 2))
-    >>> levels(mcc(z, z).numbers).count('class="chance"')
-    1
-    """
-    lowest = min([0.0, *(max(-1.0, n.value) for n in numbers), *(n.chance for n in numbers if n.chance is not None)])
-    x = Scale(lowest - 0.02, 1.02, _LEFT, _WIDE - 60)
-    bottom = 12 + _TALL * len(numbers)
-    drawn = []
-    for tick in (t for t in (-1, -0.5, 0, 0.25, 0.5, 0.75, 1) if x.lo <= t <= x.hi):
-        drawn.append(element("line", x1=x(tick), x2=x(tick), y1=12, y2=bottom, stroke=svg.LINE))
-        drawn.append(text(x(tick), bottom + 16, svg.tick_label(tick), text_anchor="middle"))
-    drawn += [_level(x, 12 + _TALL * (i + 0.5), number) for i, number in enumerate(numbers)]
-    return svg.document(
-        _WIDE, bottom + 26, f"{svg.counted(len(numbers), 'score')} with chance and ceiling", "".join(drawn)
+    return PageFigure(
+        charts.correlations(matrix[:MOST, order[:MOST]].clip(0, 1), rows=rows, columns=columns),
+        f"{caption}{cut}. {said}. {supports}",
+        title=f"Correlations of {len(rows)} rows with {len(columns)} columns",
     )
-
-
-def _level(x: Scale, y: float, number: Number) -> str:
-    told = svg.hint(str(number))
-    drawn = [text(8, y + 4, svg.shorten(number.claim.title, 38), fill=svg.INK)]
-    if number.chance is not None:
-        at = {"cx": x(max(number.chance, x.lo)), "cy": y}
-        drawn.append(element("circle", told, class_="chance", **at, r=4, fill="none", stroke=svg.SOFT))
-    if number.ceiling is not None:
-        at = {"x1": x(number.ceiling), "x2": x(number.ceiling), "y1": y - 7, "y2": y + 7}
-        drawn.append(element("line", told, class_="ceiling", **at, stroke=svg.INK, stroke_width=2))
-    if number.uncertainty is not None:
-        ends = {"x1": x(max(number.uncertainty.low, x.lo)), "x2": x(number.uncertainty.high), "y1": y, "y2": y}
-        drawn.append(
-            element("line", told, class_="interval", **ends, stroke=svg.ACCENT, stroke_width=3, stroke_opacity=0.5)
-        )
-    drawn.append(element("circle", told, class_="value", cx=x(max(number.value, x.lo)), cy=y, r=5, fill=svg.ACCENT))
-    drawn.append(text(_WIDE - 48, y + 4, f"{number.value:.3f}", fill=svg.INK))
-    return "".join(drawn)

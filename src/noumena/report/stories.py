@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noumena import charts
 from noumena.ambiguity import align
 from noumena.demo import JUDGED_ROWS, Story
 from noumena.metrics import mcc, structure_distance
@@ -9,7 +10,7 @@ from noumena.report import plots
 from noumena.report.certificates import certificate_figures, certificate_tables, verdict_of
 from noumena.report.chapters import curves_figure
 from noumena.report.explorer import explorer
-from noumena.report.page import Chapter, Figure, Page, Table
+from noumena.report.page import Chapter, Page, PageFigure, PageTable
 from noumena.report.seeds import seeds_told
 
 LEAD = (
@@ -45,10 +46,10 @@ def _found(story: Story) -> str:
     )
 
 
-def summary_table(stories: list[Story]) -> Table:
+def summary_table(stories: list[Story]) -> PageTable:
     """One row per world."""
     rows = [story.row for story in stories]
-    return Table(
+    return PageTable(
         "Two worlds in one table",
         tuple(rows[0]),
         tuple(tuple(row.values()) for row in rows),
@@ -78,7 +79,7 @@ def story_chapter(story: Story) -> Chapter:
     )
 
 
-def _structures(story: Story) -> Figure:
+def _structures(story: Story) -> PageFigure:
     truth, learned = story.world.structure, story.biased.structure_
     order = structure_distance(truth, learned).permutation
     evidence = learned.evidence
@@ -86,40 +87,46 @@ def _structures(story: Story) -> Figure:
     svg = plots.structure_heatmap(
         truth.dense, learned.dense[:, order], observed=truth.observed, latent=truth.latent, strength=strength
     )
-    return Figure(svg, f"True and learned structure, columns matched. F1 of the dependencies {story.structure_f1:.3f}.")
-
-
-def _scores(story: Story) -> Figure:
-    marked = {name: float(values[_chosen(story, name)]) for name, values in story.scores.items()}
-    svg = plots.dots({k: v.tolist() for k, v in story.scores.items()}, x_label="MCC with the truth", marked=marked)
-    return Figure(
-        svg, "Every seed against the truth; the bold one was chosen by its objective. Baselines need no training."
+    return PageFigure(
+        svg, f"True and learned structure, columns matched. F1 of the dependencies {story.structure_f1:.3f}."
     )
 
 
-def _correlations(story: Story) -> Figure:
+def _scores(story: Story) -> PageFigure:
+    marked = {name: float(values[_chosen(story, name)]) for name, values in story.scores.items()}
+    scores = {k: v.tolist() for k, v in story.scores.items()}
+    return PageFigure(
+        charts.strips(scores, x_label="MCC with the truth", marked=marked),
+        "Every seed against the truth; the bold one was chosen by its objective. Baselines need no training.",
+        title=f"MCC with the truth of {len(scores)} groups",
+    )
+
+
+def _correlations(story: Story) -> PageFigure:
     z, z_hat = story.sample.z[:JUDGED_ROWS], story.biased.transform(story.sample.x[:JUDGED_ROWS])
     score = mcc(z, z_hat)
     names = story.world.structure.latent
-    svg = plots.correlation_matrix(
+    drawn = charts.correlations(
         score.matrix[:, score.permutation], rows=names, columns=[f"ẑ{j + 1}" for j in score.permutation]
     )
-    return Figure(svg, f"Correlation of true (rows) with learned latents, matched. Chance level {score.chance:.2f}.")
+    return PageFigure(
+        drawn, f"Correlation of true (rows) with learned latents, matched. Chance level {score.chance:.2f}."
+    )
 
 
-def _pairs(story: Story) -> Figure:
+def _pairs(story: Story) -> PageFigure:
     z, z_hat = story.sample.z[:JUDGED_ROWS], story.biased.transform(story.sample.x[:JUDGED_ROWS])
-    svg = plots.scatter_pairs(z, align(z, z_hat).aligned, names=story.world.structure.latent)
-    return Figure(svg, "Each true latent against the learned one that stands for it, up to order and scale.")
+    drawn = charts.pairs(z, align(z, z_hat).aligned, names=story.world.structure.latent)
+    return PageFigure(drawn, "Each true latent against the learned one that stands for it, up to order and scale.")
 
 
-def _scores_table(story: Story) -> Table:
+def _scores_table(story: Story) -> PageTable:
     rows = tuple(
         (name, float(values[_chosen(story, name)]), float(values.mean()), float(values.std()), len(values))
         for name, values in story.scores.items()
     )
     note = f"Agreement between the seeds with the bias: {story.agreement:.3f} (mean MCC over pairs)."
-    return Table("MCC with the truth", ("method", "chosen by objective", "mean", "sd", "seeds"), rows, note=note)
+    return PageTable("MCC with the truth", ("method", "chosen by objective", "mean", "sd", "seeds"), rows, note=note)
 
 
 def _chosen(story: Story, name: str) -> int:

@@ -1,8 +1,8 @@
 """Pages of studies: what was published beside what we find, one page for each study and one for all of them.
 
 A page takes plain words, so that it can be made from any table of claims: for each published figure a line with the
-columns ``COLUMNS``, whose verdict begins with one of ``VERDICTS``. Numbers are read back from those words to draw ours
-against the published figures; a claim that is not comparable is in the table and not in the drawing.
+columns ``COLUMNS``, whose verdict begins with one of ``VERDICTS``. The numbers that are drawn, ours against the
+published figures, are handed in beside them; a claim that is not comparable is in the table and not in the drawing.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
+from noumena import charts
+from noumena.charts import CurveChart
 from noumena.checks import count, require
-from noumena.report import curves, svg
-from noumena.report.curves import curves_svg, fitting
-from noumena.report.page import Chapter, Figure, Page, Table, render
-from noumena.report.svg import Scale, element, text
+from noumena.report import svg
+from noumena.report.page import Chapter, Page, PageFigure, PageTable, render
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 COLUMNS = ("published in", "metric", "ours", "published", "difference", "within", "trivial", "verdict")
 VERDICTS = {
-    "better": ("+", "ahead", svg.ACCENT),
-    "reproduced": ("✓", "good", svg.GOOD),
-    "worse": ("✕", "bad", svg.BAD),
-    "not comparable": ("≠", "open", svg.OPEN),
-    "not run": ("○", "quiet", svg.SOFT),
+    "better": ("+", "ahead", charts.PALETTE["accent"]),
+    "reproduced": ("✓", "good", charts.PALETTE["good"]),
+    "worse": ("✕", "bad", charts.PALETTE["bad"]),
+    "not comparable": ("≠", "open", charts.PALETTE["open"]),
+    "not run": ("○", "quiet", charts.PALETTE["soft"]),
 }
 """A sign that tells the verdicts apart without colour, the name of each in the style sheet, and its colour."""
 STUDY = ("name", "paper", "title", "counts", "done", "cells", "page")
@@ -38,9 +38,7 @@ NOTE = (
     "Ours: mean ± standard deviation (runs). Within: the largest difference that counts as none. Trivial: the best "
     "readout that learns nothing; one marked = is as good as ours, so that the figure says nothing about learning."
 )
-_NUMBER = re.compile(r"([+−-]?[0-9.]+(?:e[+−-]?[0-9]+)?)(?: ± ([0-9.]+(?:e[+−-]?[0-9]+)?))?(?: \([0-9]+\))?")
 _FILE = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/)*[A-Za-z0-9_][A-Za-z0-9_.-]*\.html")
-_WIDE, _TALL = 440.0, 40.0
 
 
 # ---- pieces --------------------------------------------------------------------------------------------------------
@@ -81,7 +79,7 @@ class Mark(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ClaimsTable(Table):
+class ClaimsTable(PageTable):
     """Claims, with their verdicts in colour and words."""
 
     @property
@@ -97,7 +95,7 @@ class ClaimsTable(Table):
 
 
 @dataclass(frozen=True)
-class StudiesTable(Table):
+class StudiesTable(PageTable):
     """Studies, each with a link to its page and a tally of its verdicts."""
 
     links: tuple[str, ...] = ()
@@ -137,16 +135,20 @@ def study_page(
     title: str,
     caption: str,
     claims: list[dict[str, str]],
-    figures: list[curves.Figure],
+    figures: list[CurveChart],
     text: str,
     facts: dict[str, str],
+    compared: Sequence[Compared] = (),
 ) -> str:
-    """One study as a self-contained HTML page: verdicts, claims, figures, its own comparison and how to run it."""
+    """One study as a self-contained HTML page: verdicts, claims, figures, its own comparison and how to run it.
+
+    ``claims`` are words for the table, ``compared`` the numbers of those that are drawn.
+    """
     for claim in claims:
         missing = [column for column in COLUMNS if column not in claim]
         require(not missing, f"Every claim must have the columns {', '.join(COLUMNS)}.", f"none of {missing}")
     tally = Tally(Counter(verdict_of(claim["verdict"]) for claim in claims))
-    chapters = [_claims_chapter(claims, tally), _figures_chapter(figures)]
+    chapters = [_claims_chapter(claims, compared, tally), _figures_chapter(figures)]
     if text:
         lead = "The study's own tables, with what is beside the published figures."
         chapters.append(TextChapter("In its own words", lead, text=text))
@@ -154,18 +156,22 @@ def study_page(
     return render(TalliedPage(title, caption, chapters=tuple(c for c in chapters if c is not None), tally=tally))
 
 
-def _claims_chapter(claims: list[dict[str, str]], tally: Tally) -> Chapter:
+def _claims_chapter(claims: list[dict[str, str]], compared: Sequence[Compared], tally: Tally) -> Chapter:
     if not claims:
         return Chapter("Ours beside the published figures", "The paper gives no numbers to compare with.")
     rows = tuple(tuple(claim[column] for column in COLUMNS) for claim in claims)
     caption = f"{svg.counted(len(rows), 'published figure')}: {tally}"
+    by_metric: dict[str, list[Compared]] = {}
+    for one in compared:
+        by_metric.setdefault(one.metric, []).append(one)
     drawn = tuple(
-        Figure(
-            beside_svg(metric, compared),
+        PageFigure(
+            beside(metric, own),
             f"{metric}. Filled: ours, with the standard deviation of its runs. Hollow: published, with its own as a "
             "shade. What is not comparable is left out.",
+            title=f"{metric} of {svg.counted(len(own), 'claim')}, ours against published",
         )
-        for metric, compared in comparable(claims).items()
+        for metric, own in by_metric.items()
     )
     trivial = sum(claim["trivial"].startswith("= ") for claim in claims)
     warning = f" In {trivial} of {len(claims)} what learns nothing is as good as ours (=)." if trivial else ""
@@ -178,15 +184,19 @@ def _claims_chapter(claims: list[dict[str, str]], tally: Tally) -> Chapter:
     )
 
 
-def _figures_chapter(figures: list[curves.Figure]) -> Chapter | None:
+def _figures_chapter(figures: list[CurveChart]) -> Chapter | None:
     if not figures:
         return None
     lead = "Filled: ours. Hollow and dashed: published. Grey: what learns nothing. Bars and bands: standard deviations."
-    return Chapter("Figures", lead, figures=tuple(Figure(curves_svg(figure), figure.title) for figure in figures))
+    return Chapter(
+        "Figures",
+        lead,
+        figures=tuple(PageFigure(figure.plot(), figure.title, figure.title or "Curves") for figure in figures),
+    )
 
 
 def _running_chapter(name: str, facts: dict[str, str]) -> Chapter:
-    table = Table("Behind these numbers", ("what", "value"), (("study", name), *facts.items()))
+    table = PageTable("Behind these numbers", ("what", "value"), (("study", name), *facts.items()))
     quoted = shlex.quote(name)
     return TextChapter(
         title="How to run it",
@@ -200,83 +210,37 @@ def _running_chapter(name: str, facts: dict[str, str]) -> Chapter:
 
 
 class Compared(NamedTuple):
-    """A claim as numbers: mean and deviation of ours and of the published figure."""
+    """A claim as numbers: mean and deviation, 0 where there is none, of ours and of the published figure."""
 
+    metric: str
     where: str
     verdict: str
     ours: tuple[float, float]
     published: tuple[float, float]
 
 
-def comparable(claims: Sequence[Mapping[str, str]]) -> dict[str, list[Compared]]:
-    """By metric, the claims that can be drawn: comparable, run, and published as a number."""
-    found: dict[str, list[Compared]] = {}
-    for claim in claims:
-        verdict = verdict_of(claim["verdict"])
-        ours, published = number_of(claim["ours"]), number_of(claim["published"])
-        if verdict not in ("not comparable", "not run") and ours is not None and published is not None:
-            found.setdefault(claim["metric"], []).append(Compared(claim["published in"], verdict, ours, published))
-    return found
-
-
-def number_of(words: str) -> tuple[float, float] | None:
-    """Mean and deviation, 0 where there is none; nothing where the words are no finite number.
-
-    >>> number_of("0.840 ± 0.014 (2)"), number_of("-1.500"), number_of("–")
-    ((0.84, 0.014), (-1.5, 0.0), None)
-    """
-    found = _NUMBER.fullmatch(words)
-    if found is None:
-        return None
-    try:
-        mean, deviation = (float((part or "0").replace("−", "-")) for part in found.groups())
-    except ValueError:
-        return None
-    return (mean, deviation) if isfinite(mean) and isfinite(deviation) else None
-
-
-def beside_svg(metric: str, compared: Sequence[Compared]) -> str:
+def beside(metric: str, compared: Sequence[Compared]) -> Axes:
     """One line per claim: ours as a dot with its deviation, the published figure as a ring, the verdict in words.
 
-    >>> one = Compared("Table 1", "better", (0.9, 0.01), (0.8, 0.0))
-    >>> beside_svg("MCC", [one]).count('class="published"')
-    1
+    >>> one = Compared("MCC", "Table 1", "better", (0.9, 0.01), (0.8, 0.0))
+    >>> [text.get_text() for text in beside("MCC", [one]).texts]
+    ['Table 1', '+ better']
     """
-    ends = [mean + side * sd for one in compared for mean, sd in (one.ours, one.published) for side in (-1, 1)]
-    x = svg.around(np.array(ends), 20, _WIDE - 20)
-    bottom = 8 + _TALL * len(compared)
-    drawn = []
-    for tick in x.ticks():
-        drawn.append(element("line", x1=x(tick), x2=x(tick), y1=8, y2=bottom, stroke=svg.LINE))
-        drawn.append(text(x(tick), bottom + 16, svg.tick_label(tick), text_anchor="middle"))
-    drawn += [_beside(x, 8 + _TALL * k, one) for k, one in enumerate(compared)]
-    drawn.append(text(_WIDE / 2, bottom + 34, fitting(metric, _WIDE - 20), text_anchor="middle"))
-    title = f"{metric} of {svg.counted(len(compared), 'claim')}, ours against published"
-    return svg.document(_WIDE, bottom + 44, title, "".join(drawn))
-
-
-def _beside(x: Scale, top: float, one: Compared) -> str:
-    y, (sign, _, color) = top + 27, VERDICTS[one.verdict]
-    (ours, sd), (published, spread) = one.ours, one.published
-    told = svg.hint(f"{one.where}: ours {ours:.4g}, published {published:.4g}, {one.verdict}")
-    verdict = f"{sign} {one.verdict}"
-    label = fitting(one.where, _WIDE - 36 - svg.extent(verdict, 12))
-    heading = [
-        text(12, top + 13, label, fill=svg.INK),
-        text(_WIDE - 12, top + 13, verdict, fill=color, text_anchor="end", font_weight="600"),
-    ]
-    level = {"y1": y, "y2": y}
-    lines = [element("line", class_="between", x1=x(published), x2=x(ours), **level, stroke=svg.SOFT, stroke_width=1.2)]
-    if spread:
-        ends = {"x1": x(published - spread), "x2": x(published + spread), **level}
-        lines.append(element("line", class_="spread", **ends, stroke=svg.SOFT, stroke_width=6, stroke_opacity=0.25))
-    if sd:
-        ends = {"x1": x(ours - sd), "x2": x(ours + sd), **level}
-        lines.append(element("line", class_="deviation", **ends, stroke=color, stroke_width=3, stroke_opacity=0.5))
-    ring = {"cx": x(published), "cy": y, "r": 5.5, "fill": svg.PAPER, "stroke": svg.INK, "stroke_width": 1.6}
-    dot = {"cx": x(ours), "cy": y, "r": 4.2, "fill": color}
-    marks = element("circle", told, class_="published", **ring) + element("circle", told, class_="ours", **dot)
-    return "".join(heading + lines) + marks
+    rows = []
+    for one in compared:
+        (ours, sd), (published, spread), (sign, _, color) = one.ours, one.published, VERDICTS[one.verdict]
+        row = charts.LevelRow(
+            one.where,
+            ours,
+            interval=(ours - sd, ours + sd) if sd else None,
+            published=published,
+            published_interval=(published - spread, published + spread) if spread else None,
+            note=f"{sign} {one.verdict}",
+            color=color,
+            sentence=f"{one.where}: ours {ours:.4g}, published {published:.4g}, {one.verdict}",
+        )
+        rows.append(row)
+    return charts.levels(rows, x_label=metric)
 
 
 # ---- the index -----------------------------------------------------------------------------------------------------

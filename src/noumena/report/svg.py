@@ -1,4 +1,4 @@
-"""Drawing: SVG elements, scales, ticks, label grids and legends, as strings.
+"""Drawing: SVG elements, label grids and legends, as strings.
 
 Colours are CSS variables with a fallback, so that a figure follows the theme of the page it stands in and
 still reads on its own. Every string from outside passes through ``clean``.
@@ -9,25 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from math import ceil, floor, log10
+from math import ceil
 from typing import Any
 
 import numpy as np
 
-INK = "var(--ink,#1d2430)"
-SOFT = "var(--soft,#5c6575)"
-LINE = "var(--line,#dfe2e8)"
-TILE = "var(--tile,#eef0f3)"
-PAPER = "var(--paper,#ffffff)"
-ACCENT = "var(--accent,#1f5a94)"
-HEAT = "var(--heat,#6ea2d6)"
-GOOD = "var(--good,#217346)"
-BAD = "var(--bad,#b3342b)"
-OPEN = "var(--open,#8a5a00)"
-RAMP = ("var(--low,#2a55b5)", "var(--middle,#b8327a)", "var(--high,#c96a00)")
-"""From small to large."""
+from noumena.charts import PALETTE
+from noumena.charts.canvas import extent, shorten
 
-_NARROW, _BROAD = frozenset("fijlrtI1.,:;'|()[] "), frozenset("mwMW…→=+<>")
+INK, SOFT, LINE, TILE, PAPER, ACCENT, HEAT, GOOD, BAD, OPEN, *_RAMP = (
+    f"var(--{name},{color})" for name, color in list(PALETTE.items())[:13]
+)
+RAMP = tuple(_RAMP)
+"""From small to large."""
 
 CHECK = "M-4.5 .5L-1.5 3.5L4.5 -3.5"
 CROSS = "M-3.5 -3.5L3.5 3.5M3.5 -3.5L-3.5 3.5"
@@ -40,15 +34,6 @@ def clean(text: str) -> str:
     'a&lt;b &amp; &quot;c&quot;'
     """
     return escape("".join(c if c.isprintable() else " " for c in str(text)), quote=True)
-
-
-def shorten(text: str, most: int = 14) -> str:
-    """Text of at most ``most`` characters, an ellipsis where it was cut.
-
-    >>> shorten("temperature of the sea", 12)
-    'temperature…'
-    """
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def short_names(names: Sequence[str], most: int = 14) -> str:
@@ -83,17 +68,6 @@ def counted(n: int, noun: str) -> str:
     ('1 latent', '2 latents')
     """
     return f"{n} {noun}{'s' * (n != 1)}"
-
-
-def extent(text: str, size: float) -> float:
-    """Roughly how wide a text is set at a font size.
-
-    >>> extent("ill", 10) < extent("abc", 10) < extent("www", 10)
-    True
-    """
-    broad = sum(c in _BROAD or ord(c) > 0x2E7F for c in text)
-    narrow = sum(c in _NARROW for c in text)
-    return size * (0.62 * (len(text) - broad - narrow) + 0.95 * broad + 0.4 * narrow)
 
 
 def ramp(share: float) -> str:
@@ -189,100 +163,9 @@ def document(width: float, height: float, title: str, content: str) -> str:
     )
 
 
-def polyline(x: np.ndarray, y: np.ndarray) -> str:
-    """Path data through the finite points ``x, y`` (n,); the others leave gaps, a lone point becomes a dot.
-
-    >>> polyline(np.array([0, 1, 2, 3]), np.array([5, 6, np.nan, 7]))
-    'M0 5L1 6M3 7h0'
-    """
-    finite = np.isfinite(x) & np.isfinite(y)
-    runs = np.split(np.arange(len(x)), np.flatnonzero(~finite))
-    parts = []
-    for run in runs:
-        points = [f"{number(x[i])} {number(y[i])}" for i in run if finite[i]]
-        if points:
-            parts.append("M" + "L".join(points) + ("h0" if len(points) == 1 else ""))
-    return "".join(parts)
-
-
 def specks(x: np.ndarray, y: np.ndarray) -> str:
     """Path data of one dot per point ``x, y`` (n,), drawn by a round line cap."""
     return "".join(f"M{number(a)} {number(b)}h0" for a, b in zip(x, y, strict=True))
-
-
-@dataclass(frozen=True)
-class Scale:
-    """An affine map from values ``lo … hi`` to positions ``start … end``, of logarithms when ``log``.
-
-    >>> Scale(0, 10, 100, 200)(5), float(Scale(1, 100, 0, 1, log=True)(10))
-    (150.0, 0.5)
-    """
-
-    lo: float
-    hi: float
-    start: float
-    end: float
-    log: bool = False
-
-    def __call__(self, value: Any) -> Any:
-        """The position of a value or of an array of values; what has no logarithm has no position."""
-        lo, hi = (log10(self.lo), log10(self.hi)) if self.log else (self.lo, self.hi)
-        if self.log:
-            value = np.log10(np.where(np.asarray(value) > 0, value, np.nan))
-        return self.start + (value - lo) / (hi - lo) * (self.end - self.start)
-
-    def ticks(self, most: int = 5) -> list[float]:
-        """Round values inside the range, at most about ``most``."""
-        return log_ticks(self.lo, self.hi, most) if self.log else linear_ticks(self.lo, self.hi, most)
-
-
-def around(values: np.ndarray, start: float, end: float, *, log: bool = False) -> Scale:
-    """The scale that holds some finite values with a little room; constant values get room too."""
-    lo, hi = float(values.min()), float(values.max())
-    if log:
-        return Scale(lo / 1.15, hi * 1.15, start, end, log=True)
-    size = max(abs(lo), abs(hi))
-    room = 0.05 * (hi - lo) if hi - lo > 1e-4 * size else 0.1 * size or 1.0
-    return Scale(lo - room, hi + room, start, end)
-
-
-def linear_ticks(lo: float, hi: float, most: int = 5) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten.
-
-    >>> linear_ticks(0, 1)
-    [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
-    """
-    power = 10.0 ** floor(log10((hi - lo) / most))
-    step = next(m * power for m in (1, 2, 5, 10) if m * power * most >= (hi - lo) * (1 - 1e-9))
-    first, last = ceil(lo / step - 1e-9), floor(hi / step + 1e-9)
-    return [round(k * step, 12 - floor(log10(step))) for k in range(first, last + 1)]
-
-
-def log_ticks(lo: float, hi: float, most: int = 5) -> list[float]:
-    """Powers of ten, every so many.
-
-    >>> log_ticks(0.02, 300)
-    [0.1, 1.0, 10.0, 100.0]
-    """
-    first, last = ceil(log10(lo)), floor(log10(hi))
-    stride = max(1, ceil((last - first + 1) / most))
-    return [float(f"1e{k}") for k in range(first, last + 1, stride)]
-
-
-def tick_label(value: float) -> str:
-    """A short number for an axis.
-
-    >>> tick_label(0.2), tick_label(20000), tick_label(-3), tick_label(1e-5)
-    ('0.2', '20k', '−3', '1e−5')
-    """
-    if abs(value) >= 1e6 or 0 < abs(value) < 1e-3:
-        mantissa, exponent = f"{value:.2e}".split("e")
-        short = f"{float(mantissa):g}e{int(exponent)}"
-    elif abs(value) >= 1e4:
-        short = f"{value / 1000:g}k"
-    else:
-        short = f"{value:g}"
-    return short.replace("-", "−")
 
 
 @dataclass(frozen=True)

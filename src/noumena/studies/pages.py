@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from noumena.report.study_pages import index_page, study_page
+from noumena.report.study_pages import Compared, index_page, study_page
 from noumena.studies import claims as verdicts
+from noumena.studies.claims import Claim
 from noumena.studies.rows import replaced, values
 from noumena.studies.study import Study
 
@@ -33,10 +34,28 @@ def write_pages(studies: Sequence[Study], folder: str | Path) -> Path:
 
 def page(study: Study) -> str:
     """The page of one study."""
-    lines = [verdicts.line(claim) for claim in study.claims()]
+    claims = study.claims()
+    lines = [verdicts.line(claim) for claim in claims]
     return study_page(
-        study.name, study.title, study.caption, lines, study.figures(), study.compare(), facts(study)
+        study.name, study.title, study.caption, lines, study.figures(), study.compare(), facts(study), compared(claims)
     )  # fmt: skip
+
+
+def compared(claims: Sequence[Claim]) -> list[Compared]:
+    """Ours and the published figures as numbers, of the claims that can be drawn: comparable, run, and finite.
+
+    >>> compared([Claim("Table 1", "MCC", 0.8, (0.9, 0.92), 0.02), Claim("Table 2", "MCC", None, (0.5,), 0.02)])
+    [Compared(metric='MCC', where='Table 1', verdict='better', ours=(0.91, 0.014...), published=(0.8, 0.0))]
+    """
+    found = []
+    for claim in claims:
+        if claim.verdict in (verdicts.NOT_COMPARABLE, verdicts.NOT_RUN) or claim.published is None:
+            continue
+        deviation = float(np.std(claim.ours, ddof=1)) if len(claim.ours) > 1 else 0.0
+        ours, published = (float(np.mean(claim.ours)), deviation), (claim.published, claim.spread or 0.0)
+        if np.isfinite((*ours, *published)).all():
+            found.append(Compared(claim.metric, claim.where, claim.verdict, ours, published))
+    return found
 
 
 def paper(study: Study) -> str:
