@@ -34,4 +34,4 @@ for name, penalty in (("without a penalty", None), ("with a penalty", 0.05 * nm.
     print(f"{name}: {model.structure_}, MCC with the truth {score:.2f}")
 
 print(nm.certify(model).headline)
-print(f"your module is as it was: {not torch.equal(mine.outer[0].weight, model.models_[0].own.whole.outer[0].weight)}")
+print(f"your module is as it was: {not torch.equal(mine.outer[0].weight, model.models_[0].own.module.outer[0].weight)}")

@@ -218,7 +218,7 @@ def test_a_decoder_of_two_results_is_one_sentence(pl: Any, form: str) -> None:
     named = ("decoder",) if form == "a module" else ("decode", lambda m, batch: m.encoder(batch[0]))
     with pytest.raises(InputError) as error:
         trained(pl, module, PenaltyCallback(PENALTY, *named))
-    assert str(error.value) == "The decoder must return one floating point tensor. Got a tuple."
+    assert str(error.value) == "The decoder must return one tensor; pick it, as by decoder(z)[0]. Got a tuple."
 
 
 def test_dropout_and_batch_normalisation_are_settled_for_the_penalty_alone(pl: Any) -> None:

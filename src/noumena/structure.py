@@ -411,14 +411,14 @@ class Structure:
 
 def _strength(decoder: Callable, z: Any) -> np.ndarray:
     """``relative_strength`` of a user's decoder, which is not changed and must treat rows one by one."""
-    from noumena.derivatives.guests import received, require_rows  # torch is imported when a decoder is there
+    from noumena.adopt.modules import adopt_decoder, require_rowwise  # torch is imported when a decoder is there
     from noumena.derivatives.jacobians import by_row
     from noumena.derivatives.strength import points_of, relative_strength
 
     points = points_of(z)
     by_row(decoder, points)
-    decoder, points = received(decoder, points)
-    require_rows(decoder, points)
+    decoder, points = adopt_decoder(decoder, points)
+    require_rowwise(decoder, points)
     return relative_strength(decoder, points)
 
 

@@ -8,7 +8,7 @@ from torch import nn
 
 import noumena as nm
 from noumena.audits import audit
-from noumena.audits.given import given
+from noumena.audits.tables import tables_of
 from noumena.checks import InputError
 
 X = np.random.default_rng(0).normal(size=(200, 4)) * [1, 2, 3, 4]
@@ -31,7 +31,7 @@ def test_transformers_functions_and_arrays_may_be_mixed():
 def test_a_module_is_read_in_evaluation_mode_and_left_as_it_was():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5)).train()
-    tables = given([net, net], data=X).tables
+    tables = tables_of([net, net], data=X).tables
     assert (tables[0] == tables[1]).all()
     assert tables[0] == pytest.approx(net[0](torch.as_tensor(X).float()).detach().numpy(), rel=1e-5)
     assert net.training
@@ -51,17 +51,17 @@ def test_one_estimator_stands_for_its_runs(model):
     assert found.names == ("seed 0", "seed 1", "seed 2")
     assert found.shapes == ((200, 2),) * 3
     assert audit([model], data=X, **QUICK).to_dict() == found.to_dict()
-    assert (given(model, X).tables[1] == model.transform_all(X)[1]).all()
+    assert (tables_of(model, X).tables[1] == model.transform_all(X)[1]).all()
     assert found.trivial is not None
 
 
 def test_two_estimators_stand_for_their_best_runs(model):
-    assert (given([model, model], X).tables[0] == model.transform(X)).all()
+    assert (tables_of([model, model], X).tables[0] == model.transform(X)).all()
 
 
 def test_diverged_runs_are_left_out(model, monkeypatch):
     monkeypatch.setattr(model, "diverged_", np.array([False, True, False]))
-    found = given(model, X)
+    found = tables_of(model, X)
     assert found.names == ("seed 0", "seed 2")
     assert found.notes == ("1 of 3 runs diverged and is left out.",)
 
@@ -77,10 +77,10 @@ def test_diverged_runs_are_left_out(model, monkeypatch):
 )
 def test_bad_models_are_one_sentence(models, data, sentence):
     with pytest.raises(InputError, match=sentence):
-        given(models, data)
+        tables_of(models, data)
 
 
 def test_one_run_alone_is_refused(model, monkeypatch):
     monkeypatch.setattr(model, "diverged_", np.array([False, True, True]))
     with pytest.raises(InputError, match=r"must have two runs or more \(n_models\). Got 1"):
-        given(model, X)
+        tables_of(model, X)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from noumena.audits.given import checked
+from noumena.audits.tables import varying_table
 from noumena.checks import InputError
 from noumena.data import texts
 from noumena.data.tables import read_prepared, read_table
@@ -230,7 +230,7 @@ def test_what_is_no_regular_file_is_called_so() -> None:
 def test_an_audit_refuses_masked_entries() -> None:
     masked = np.ma.masked_greater(X, np.sort(X, axis=None)[-3])
     with pytest.raises(InputError, match=r"^first must have no masked entries\. Got 2 masked entries\.$"):
-        checked("first", masked)
+        varying_table("first", masked)
 
 
 def test_a_word_of_two_lines_is_told_of_in_one(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from own_modules import ROWS, Theirs, fitted
 from torch import Tensor, nn
 
 import noumena as nm
+from noumena.adopt.networks import adopt_pair
 from noumena.checks import InputError
-from noumena.estimators.penalised import paired
 
 
 def refusal(module: Any, rows: Any = ROWS, **settings: Any) -> str:
@@ -86,10 +86,10 @@ class Narrow(Theirs):
 @pytest.mark.parametrize(
     ("module", "words"),
     [
-        (Sampling(), "same latents at every call"),
-        (Mixing(), "encode must treat rows one by one."),
-        (Wordy(), "The encoder must give a tensor. Got a str."),
-        (Tupled(), "The decoder must give a tensor. Got a tuple."),
+        (Sampling(), "The encoder must give the same answer at every call; let it give a mean"),
+        (Mixing(), "The encoder must treat rows one by one;"),
+        (Wordy(), "The encoder must return one tensor. Got a str."),
+        (Tupled(), "The decoder must return one tensor; pick it, as by decoder(z)[0]. Got a tuple."),
         (Wide(), "(batch, latent). Got shape (2, 2, 1)."),
         (Narrow(), "Got (8, 3) flat, for (8, 6)."),
         (nn.Linear(6, 2), "give a pair (encoder, decoder) otherwise. Got a Linear."),
@@ -163,10 +163,10 @@ def test_settings_and_data_that_do_not_fit_are_refused() -> None:
 
 def test_a_pair_shares_weights_with_what_it_was_made_of() -> None:
     theirs = Theirs()
-    pair = paired((theirs.encode, theirs.decode))
+    pair = adopt_pair((theirs.encode, theirs.decode))
     assert [owner is theirs for owner in pair.owners] == [True]
-    assert paired(pair) is pair
-    assert paired(theirs).whole is theirs
+    assert adopt_pair(pair) is pair
+    assert adopt_pair(theirs).module is theirs
 
 
 # ---- certify takes any decoder ---------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def test_a_decoder_of_half_precision_is_certified_as_in_full_and_left_as_it_is()
     ("decoder", "words"),
     [
         (nn.Linear(2, 4, device="meta"), "meta"),
-        (Tupled().eval(), "A decoder must be a differentiable torch function"),
+        (Tupled().eval(), "The decoder must return one tensor"),
         (nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.5)), "Dropout in training mode"),
         (nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8)), "BatchNorm1d in training mode"),
     ],

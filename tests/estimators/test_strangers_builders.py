@@ -167,7 +167,7 @@ def dropping(i: int, o: int) -> nn.Module:
 
 REFUSED = {
     "narrow": (lambda i, o: nn.Linear(i, 1), r"The decoder must give 6 columns\. Got 1\.$"),
-    "tuple": (lambda i, o: Two(i, o), r"The decoder must give one tensor.* Got a tuple\.$"),
+    "tuple": (lambda i, o: Two(i, o), r"The decoder must return one tensor.* Got a tuple\.$"),
     "picture": (
         lambda i, o: nn.Sequential(nn.Linear(i, o), nn.Unflatten(1, (1, 2, 3))),
         r"flat rows; end it with nn\.Flatten\(\)\. Got shape \(2, 1, 2, 3\)",

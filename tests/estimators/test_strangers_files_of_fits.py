@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 import noumena as nm
+from noumena.adopt.describe import describe
 from noumena.checks import InputError
 from noumena.estimators.penalised import fit_penalised
-from noumena.estimators.written import written
 from noumena.penalties import Penalty
 
 X = np.random.default_rng(0).normal(size=(300, 6)).astype("f")
@@ -131,8 +131,8 @@ def test_losses_are_told_apart_by_whatever_they_hold(hold: Any) -> None:
             return x.sum()
 
     for made in (lambda w: weighted(hold(w)), lambda w: Own(w).loss, lambda w: partial(weighted, hold(w))):
-        assert written(made(1.0)) == written(made(1.0)) != written(made(9.0))
-    assert "0x" not in written(Own(1.0).loss)
+        assert describe(made(1.0)) == describe(made(1.0)) != describe(made(9.0))
+    assert "0x" not in describe(Own(1.0).loss)
 
 
 def test_a_checkpoint_of_another_loss_is_refused(tmp_path: Path) -> None:

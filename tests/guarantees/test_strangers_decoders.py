@@ -190,7 +190,7 @@ ROW_MIXERS: dict[str, Any] = {
 @pytest.mark.parametrize("kind", ROW_MIXERS)
 @pytest.mark.parametrize("n", [3, 64])
 def test_a_decoder_that_mixes_rows_is_refused(kind: str, n: int) -> None:
-    assert "A decoder must treat rows one by one" in refusal(ROW_MIXERS[kind], at=Z[:n])
+    assert "The decoder must treat rows one by one" in refusal(ROW_MIXERS[kind], at=Z[:n])
     with pytest.raises(InputError, match="rows one by one"):
         nm.Structure.from_decoder(ROW_MIXERS[kind], Z[:n])
 

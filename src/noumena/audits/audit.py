@@ -16,9 +16,9 @@ import numpy as np
 from noumena import checks, seeds
 from noumena.audits.axes import axes_of
 from noumena.audits.folds import Folds, folds_of
-from noumena.audits.given import given, is_array
 from noumena.audits.pairs import Pair, Side, compare, part_moments, sides_of
 from noumena.audits.record import Audit, Overlay
+from noumena.audits.tables import is_array, tables_of
 from noumena.audits.trivial import explained
 from noumena.deprecated import renamed
 from noumena.guarantees.agreement import RIGID, merged, similarity_map
@@ -57,7 +57,7 @@ def audit(
     ('rigid+scale', 'similarity', 0.0)
     """
     seed = seeds.seed_of(random_state)
-    tables = given(representations, data)
+    tables = tables_of(representations, data)
     rows = len(tables.tables[0])
     split, more = folds_of(rows, folds=folds, groups=groups, held_out=held_out, seed=seed)
     shuffles = checks.count(shuffles, "shuffles")

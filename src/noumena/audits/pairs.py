@@ -25,9 +25,9 @@ from jaxtyping import Float
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
 from noumena.audits.folds import Folds, folds_of
-from noumena.audits.given import given
 from noumena.audits.ridge import careful_map, few
 from noumena.audits.rule import AMBIGUITIES, smallest_group
+from noumena.audits.tables import tables_of
 from noumena.estimators.ica import ica as components
 from noumena.guarantees.agreement import (
     AFFINE,
@@ -309,7 +309,7 @@ def alignment_errors(
     >>> pair.group, round(pair.errors["rigid+scale"], 6)
     ('rigid+scale', 0.0)
     """
-    both = given([g, h])
+    both = tables_of([g, h])
     split, _ = folds_of(len(both.tables[0]), folds=folds, groups=groups, held_out=held_out, seed=seed)
     sides, _ = sides_of(both.names, both.tables, split, ica=ica, restarts=restarts, seed=seed)
     return compare(sides[0], sides[1], split, shuffles=checks.count(shuffles, "shuffles"), seed=seed)[0]

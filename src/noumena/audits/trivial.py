@@ -19,9 +19,9 @@ from jaxtyping import Float
 
 from noumena import checks
 from noumena.audits.folds import Folds
-from noumena.audits.given import checked
 from noumena.audits.pairs import Side, part_moments, plain_number, side_of
 from noumena.audits.ridge import cautious_map
+from noumena.audits.tables import varying_table
 from noumena.guarantees.agreement import affine_map, distances, merged
 
 MOST_COLUMNS = 1024
@@ -55,7 +55,7 @@ class Trivial:
 
 def explained(x: Any, sides: Sequence[Side], folds: Folds, *, seed: int) -> tuple[Trivial, tuple[str, ...]]:
     """How well the input predicts each run linearly, and what was done to the input."""
-    table, notes = checked("input", x)
+    table, notes = varying_table("input", x)
     rows = len(folds.order)
     checks.require(len(table) == rows, f"input must have the {rows} rows of the representations.", f"{len(table)}")
     columns = table.shape[1]

@@ -18,14 +18,15 @@ import torch
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
+from torch import Tensor, nn
 
 from noumena import checks, seeds
+from noumena.adopt.describe import describe, describe_network
+from noumena.adopt.networks import Builder as Builder
+from noumena.adopt.networks import build_network, default_torch_state
 from noumena.checks import DivergenceError, InputError
 from noumena.derivatives.strength import within
-from noumena.estimators.builders import Builder as Builder
-from noumena.estimators.builders import as_usual, description, fits_batched, freeze
-from noumena.estimators.builders import network as network
+from noumena.estimators.batched import fits_batched
 from noumena.estimators.codec import Codec as Codec
 from noumena.estimators.codec import Decoder as Decoder
 from noumena.estimators.codec import explained
@@ -37,7 +38,7 @@ from noumena.estimators.refit.refit import Refit
 from noumena.estimators.refit.search import search_and_refit, searchable
 from noumena.estimators.sources import Source, numbers_of, source_of, stretches
 from noumena.estimators.transformer import Transformer, transactional
-from noumena.estimators.written import written
+from noumena.nets import MLP
 from noumena.penalties import Penalty
 from noumena.penalties.sparsity import counts_dependencies
 from noumena.structure import EXACT, Structure
@@ -103,7 +104,7 @@ class Estimator(Transformer):
     # ---- scikit-learn's verbs ----------------------------------------------------------------------------
 
     @transactional
-    @as_usual()
+    @default_torch_state()
     def fit(self, X: Any, y: Any = None):
         """Train ``n_models`` seeds on ``X`` (batch, observed) and keep the best; ``y`` is ignored."""
         training = Training() if self.training is None else self.training
@@ -125,7 +126,7 @@ class Estimator(Transformer):
         rows, *units = split(source, training.held_out, standardise=bool(self.standardise), beside=beside, like=like)
         mean, scale = (torch.as_tensor(unit) for unit in units)
         models = [self._model(s, n_observed, mean, scale) for s in self.seeds_]
-        rows = replace(rows, fingerprint=self._fingerprint(rows.data, training, description(models[0])))
+        rows = replace(rows, fingerprint=self._fingerprint(rows.data, training, describe_network(models[0])))
         frozen = any(not weight.requires_grad for weight in models[0].parameters())
         must = "polish must be 0 where a builder's weights have requires_grad=False, for its moves change them."
         checks.require(not (frozen and training.polish), must, training.polish)
@@ -145,8 +146,8 @@ class Estimator(Transformer):
 
     def _own_builders(self) -> bool:
         """Whether networks are built by anything but this library."""
-        given = self.get_params(deep=False).values()
-        return any(callable(v) and not type(v).__module__.startswith("noumena.") for v in given)
+        parameters = self.get_params(deep=False).values()
+        return any(callable(v) and not type(v).__module__.startswith("noumena.") for v in parameters)
 
     def _bound(self, x: Any, y: Any, training: Training) -> float | None:
         """What the loss without its penalty may reach: a tolerance above the best of the same models without it."""
@@ -220,7 +221,7 @@ class Estimator(Transformer):
         check_is_fitted(self)
         return np.stack([np.asarray(self._through(x, "encode", k)) for k in range(len(self.models_))])
 
-    @as_usual()
+    @default_torch_state()
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the objective of the best model on ``X``: higher is better, as scikit-learn wants."""
         check_is_fitted(self)
@@ -270,11 +271,11 @@ class Estimator(Transformer):
     def _model(self, seed: int, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         with seeds.global_torch(seed, "initial weights"):
             model = self._build(n_observed, mean.clone(), scale.clone())
-        freeze(model)
+        model.fix_frozen()
         return model
 
     def _fingerprint(self, data: str, training: Training, networks: str) -> str:
-        described = {k: written(v) for k, v in self.get_params(deep=False).items()}
+        described = {k: describe(v) for k, v in self.get_params(deep=False).items()}
         settings = {k: v for k, v in described.items() if k not in ("training", "random_state")}
         facts = [type(self).__name__, settings, repr(training.consequential()), self.seeds_, data, networks]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
@@ -311,6 +312,11 @@ class Estimator(Transformer):
         must = f"z must have {self._n_features_out} columns."
         checks.require(source.width == self._n_features_out, must, f"{source.width}")
         return source
+
+
+def network(builder: Any, role: str, inputs: int, outputs: int) -> nn.Module:
+    """The network that a user's builder makes, or the default MLP."""
+    return build_network(MLP() if builder is None else builder, role, inputs, outputs)
 
 
 def need_scale(penalty: Penalty | None, fixed: bool, remedy: str) -> None:

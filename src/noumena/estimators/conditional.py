@@ -26,8 +26,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from noumena import checks, seeds
+from noumena.adopt.networks import default_torch_state
 from noumena.estimators.base import Builder, Codec, Estimator, need_scale, network
-from noumena.estimators.builders import as_usual
 from noumena.estimators.loop import Training
 from noumena.estimators.vae import IN_USE
 from noumena.nets import MLP
@@ -173,7 +173,7 @@ class iVAE(Estimator):
         """The latents of the rows of a fit, which come with their ``u``."""
         return self.fit(X, y, **fit_params).transform(X, y if self.encode_u else None)
 
-    @as_usual()
+    @default_torch_state()
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the objective of the best model on ``X`` and its ``u``: higher is better."""
         check_is_fitted(self)

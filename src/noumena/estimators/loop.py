@@ -26,7 +26,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from noumena import seeds, threads
+from noumena import checks, seeds, threads
 from noumena.checks import DivergenceError
 from noumena.estimators.capture import Recorded, each, side_by_side, tuned
 from noumena.estimators.checkpoint import Checkpoint
@@ -69,6 +69,13 @@ class Objective(nn.Module):
     def stays(self, name: str) -> bool:
         """Whether the parameter of that name is not trained."""
         return name in self.fixed or name.startswith(tuple(prefix for prefix in self.fixed if prefix.endswith(".")))
+
+    def fix_frozen(self) -> None:
+        """Weights that are built with ``requires_grad=False`` are not trained."""
+        frozen = tuple(name for name, weight in self.named_parameters() if not weight.requires_grad)
+        self.fixed = (*self.fixed, *frozen)
+        free = any(weight.requires_grad for weight in self.parameters())
+        checks.require(free, "Networks must have weights to train.", "none with requires_grad=True")
 
     def draws(self, rows: int, generator: torch.Generator) -> dict[str, Tensor]:
         """Random numbers the loss needs for ``rows`` rows, each with a leading axis of rows."""

@@ -16,9 +16,7 @@ refused, for the loop keeps the best weights and not the statistics that belonge
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import inspect
 from collections.abc import Callable
 from copy import deepcopy
 from math import prod
@@ -29,10 +27,10 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from noumena import checks, seeds
-from noumena.derivatives.modes import settled
+from noumena.adopt.modules import call_or_refuse, evaluation_mode, require_rowwise, unit_layer
+from noumena.adopt.networks import EncoderDecoder, adopt_pair, reset_weights
 from noumena.estimators.autoencoder import spread_of
 from noumena.estimators.base import Codec, Estimator
-from noumena.estimators.builders import said
 from noumena.estimators.fit_data import FitData
 from noumena.estimators.loop import Objective, Training
 from noumena.penalties import Penalty
@@ -43,114 +41,12 @@ TRIED = 8
 """Rows on which a module is tried before it is trained."""
 
 
-class Pair(nn.Module):
-    """An encoder and a decoder as one module: ``owners`` have the weights, ``ways`` say how each of the two is called.
-
-    A way is the place of an owner and the name of its attribute (none: the owner itself), or a function of no weights.
-    """
-
-    def __init__(self, owners: list[nn.Module], ways: list[Any], *, single: bool):
-        super().__init__()
-        self.owners, self.ways, self.single = nn.ModuleList(owners), ways, single
-
-    @property
-    def whole(self) -> nn.Module:
-        """What a loss is handed: the one module that was given, or the pair."""
-        return self.owners[0] if self.single else self
-
-    def encode(self, x: Tensor) -> Tensor:
-        """Latents of observations; of a tuple, such as a posterior's mean and variance, the first entry."""
-        found: Any = self.way(0)(x)
-        return _tensor(found[0] if isinstance(found, tuple | list) and found else found, "The encoder")
-
-    def decode(self, z: Tensor) -> Tensor:
-        """Observations of latents."""
-        return _tensor(self.way(1)(z), "The decoder")
-
-    def way(self, k: int) -> Callable[..., Any]:
-        """The encoder (0) or the decoder (1) itself."""
-        way = self.ways[k]
-        if not isinstance(way, tuple):
-            return way
-        place, name = way
-        return self.owners[place] if name is None else getattr(self.owners[place], name)
-
-
-def _tensor(found: Any, role: str) -> Tensor:
-    checks.require(isinstance(found, Tensor), f"{role} must give a tensor.", f"a {type(found).__name__}")
-    return found
-
-
-def paired(module: Any) -> Pair:
-    """Whatever a user calls an encoder and a decoder, as a pair that shares its weights.
-
-    >>> paired((nn.Linear(2, 1), lambda z: z.repeat(1, 2))).decode(torch.ones(1, 1))
-    tensor([[1., 1.]])
-    """
-    if isinstance(module, Pair):
-        return module
-    if isinstance(module, nn.Module):
-        both = [("encode", "decode"), ("encoder", "decoder")]
-        names = next((two for two in both if all(callable(getattr(module, name, None)) for name in two)), None)
-        must = "A module must have encode and decode, or encoder and decoder; give a pair (encoder, decoder) otherwise."
-        checks.require(names is not None, must, f"a {type(module).__name__}")
-        return _with_weights(Pair([module], [(0, name) for name in names or ()], single=True))
-    two = isinstance(module, tuple | list) and len(module) == 2 and all(callable(part) for part in module)
-    checks.require(two, "module must be a torch module or a pair (encoder, decoder).", f"a {type(module).__name__}")
-    owners: list[nn.Module] = []
-    return _with_weights(Pair(owners, [_way(part, owners) for part in module], single=False))
-
-
-def _way(part: Any, owners: list[nn.Module]) -> Any:
-    """How a part of a pair is called; the module that has its weights joins the owners."""
-    owner = part if isinstance(part, nn.Module) else getattr(part, "__self__", None)
-    if isinstance(owner, nn.Module):
-        if not any(owner is known for known in owners):
-            owners.append(owner)
-        place = next(k for k, known in enumerate(owners) if known is owner)
-        return place, None if owner is part else part.__name__
-    hidden = _modules(part)
-    must = "An encoder or decoder with weights must be a module or its method, so that they can be trained."
-    checks.require(not hidden, must, f"a function that uses a {type(hidden[0]).__name__}" if hidden else None)
-    return part
-
-
-def _modules(part: Any, depth: int = 4) -> list[nn.Module]:
-    """Modules that a callable, or what it holds, uses: in partials, methods, objects, closures and containers."""
-    if isinstance(part, nn.Module):
-        return [part]
-    held: list[Any] = []
-    if isinstance(part, functools.partial):
-        held = [part.func, *part.args, *part.keywords.values()]
-    elif inspect.ismethod(part):
-        held = [part.__self__, part.__func__]
-    elif inspect.isfunction(part):
-        seen = inspect.getclosurevars(part)
-        held = [*seen.nonlocals.values(), *seen.globals.values(), *(part.__defaults__ or ())]
-        held += [*(part.__kwdefaults__ or {}).values()]
-    elif isinstance(part, tuple | list | set | frozenset | dict):
-        held = [*part.values()] if isinstance(part, dict) else [*part]
-    elif not inspect.ismodule(part) and not inspect.isclass(part):
-        held = [*getattr(part, "__dict__", {}).values()]
-    return [found for value in held for found in _modules(value, depth - 1)] if depth else []
-
-
-def _with_weights(own: Pair) -> Pair:
-    """The pair, unless there is nothing to train in it."""
-    weights = list(own.parameters())
-    unmade = any(nn.parameter.is_lazy(weight) or weight.is_meta for weight in weights)
-    checks.require(not unmade, "A module must have all of its weights.", "some that are lazy or on the device meta")
-    free = any(weight.requires_grad for weight in weights)
-    checks.require(free, "A module must have weights to train.", "none with requires_grad=True")
-    return own
-
-
 class OwnObjective(Codec):
     """A user's loss, or the squared error, plus the penalty on the decoder."""
 
     batched = False
 
-    def __init__(self, own: Pair, mean: Tensor, scale: Tensor, *, shape: tuple[int, ...] | None):
+    def __init__(self, own: EncoderDecoder, mean: Tensor, scale: Tensor, *, shape: tuple[int, ...] | None):
         Objective.__init__(self)
         self.own, self.shape = own, shape
         self.loss: Loss | str | None = None
@@ -179,39 +75,33 @@ class OwnObjective(Codec):
     def forward(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss and terms on a batch of standardised observations; in evaluation mode where nothing is learned."""
         with seeds.global_torch(int(draws[STREAM][0, 0] * 2**24), STREAM):
-            with settled(self.own, wanted=not torch.is_grad_enabled()):
+            with evaluation_mode(self.own, wanted=not torch.is_grad_enabled()):
                 terms = self._misfit(x)
             (loss,) = terms.values()
             if self.penalty is None:
                 return loss, terms
-            with settled(self.own):
+            with evaluation_mode(self.own):
                 terms["penalty"] = self._penalised(x, {k: v for k, v in draws.items() if k != STREAM}, progress)
         return loss + terms["penalty"], terms
 
     def _misfit(self, x: Tensor) -> dict[str, Tensor]:
         if self.loss is None:
             return {"reconstruction": (self.emit(self.code(x)) - x).square().sum(dim=-1).mean()}
-        seen = x if self.shape is None else x.unflatten(1, self.shape)
-        whole = self.own.whole
-        return {"loss": getattr(whole, self.loss)(seen) if isinstance(self.loss, str) else self.loss(whole, seen)}
+        x = x if self.shape is None else x.unflatten(1, self.shape)
+        module = self.own.module
+        return {"loss": getattr(module, self.loss)(x) if isinstance(self.loss, str) else self.loss(module, x)}
 
     def _penalised(self, x: Tensor, draws: dict[str, Tensor], progress: float) -> Tensor:
         assert self.penalty is not None
-        z, decoder = self.code(x), self.own.way(1)
+        z, decoder = self.code(x), self.own.part(1)
         layers = [decoder, nn.Flatten()] if isinstance(decoder, nn.Module) else []
         if not self.penalty.needs_scale:
             return self.penalty(nn.Sequential(*layers) if layers else self.emit, z, progress, draws)
         centre, spread = z.mean(dim=0), spread_of(z)
-        behind = nn.Sequential(_units(centre, spread), *layers) if layers else lambda v: self.emit(v * spread + centre)
+        behind = (
+            nn.Sequential(unit_layer(centre, spread), *layers) if layers else lambda v: self.emit(v * spread + centre)
+        )
         return self.penalty(behind, (z - centre) / spread, progress, draws)
-
-
-def _units(centre: Tensor, spread: Tensor) -> nn.Linear:
-    """The change of units ``v ↦ v · spread + centre`` as a layer, so that derivatives of layers stay cheap."""
-    layer = nn.Linear.__new__(nn.Linear)  # without weights of its own, whose making would draw random numbers
-    nn.Module.__init__(layer)
-    layer.weight, layer.bias = torch.diag(spread), centre  # pyright: ignore[reportAttributeAccessIssue]
-    return layer
 
 
 class Penalised(Estimator):
@@ -244,8 +134,8 @@ class Penalised(Estimator):
 
     def _check(self) -> None:
         super()._check()
-        whole = paired(self.module).whole
-        method = isinstance(self.loss, str) and callable(getattr(whole, self.loss, None))
+        module = adopt_pair(self.module).module
+        method = isinstance(self.loss, str) and callable(getattr(module, self.loss, None))
         named = self.loss is None or method or (callable(self.loss) and not isinstance(self.loss, str))
         must = "loss must be a function (module, x) ↦ scalar or the name of a method of the module."
         checks.require(named, must, repr(self.loss))
@@ -262,19 +152,19 @@ class Penalised(Estimator):
 
     def _size(self, n_observed: int) -> int:
         """How many latents the encoder gives, asked with two rows of zeros."""
-        own = deepcopy(paired(self.module))
+        own = deepcopy(adopt_pair(self.module))
         shape = (n_observed,) if self.shape is None else tuple(self.shape)
         checks.require(prod(shape) == n_observed, f"shape must have the {n_observed} numbers of a row.", f"{shape}")
         zeros = torch.zeros(2, *shape).to(next(own.parameters()))
-        with torch.no_grad(), settled(own):
-            z = said(lambda: own.encode(zeros), f"The encoder must take rows of shape {shape}.")
+        with torch.no_grad(), evaluation_mode(own):
+            z = call_or_refuse(lambda: own.encode(zeros), f"The encoder must take rows of shape {shape}.")
         fits = z.ndim == 2 and len(z) == 2 and z.shape[1] > 0
         checks.require(fits, "The encoder must give a table of latents, (batch, latent).", f"shape {tuple(z.shape)}")
         return z.shape[1]
 
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         shape = None if self.shape is None else tuple(self.shape)
-        objective = OwnObjective(deepcopy(paired(self.module)), mean, scale, shape=shape)
+        objective = OwnObjective(deepcopy(adopt_pair(self.module)), mean, scale, shape=shape)
         objective.loss, objective.penalty, objective.n_latents = self.loss, self.penalty, self._size(n_observed)
         return objective
 
@@ -282,17 +172,17 @@ class Penalised(Estimator):
         model = super()._model(seed, n_observed, mean, scale)
         if seed != self.seeds_[0]:
             with seeds.global_torch(seed, "initial weights"):
-                _begin_anew(model.own)  # pyright: ignore[reportArgumentType]
+                reset_weights(model.own)  # pyright: ignore[reportArgumentType]
         return model
 
     def _fingerprint(self, data: str, training: Training, networks: str) -> str:
-        found = hashlib.sha256(super()._fingerprint(data, training, networks).encode())
-        for name, weight in paired(self.module).state_dict().items():
-            found.update(name.encode() + weight.detach().cpu().double().numpy().tobytes())
-        return found.hexdigest()
+        sha = hashlib.sha256(super()._fingerprint(data, training, networks).encode())
+        for name, weight in adopt_pair(self.module).state_dict().items():
+            sha.update(name.encode() + weight.detach().cpu().double().numpy().tobytes())
+        return sha.hexdigest()
 
     def _adopt(self, models: list[Codec], rows: FitData, training: Training, bound: float | None) -> None:
-        _try(models[0], rows.train[:TRIED])  # pyright: ignore[reportArgumentType]
+        _require_trainable(models[0], rows.train[:TRIED])  # pyright: ignore[reportArgumentType]
         super()._adopt(models, rows, training.changed(capture=False), bound)
 
 
@@ -318,15 +208,15 @@ def fit_penalised(
     >>> pair = (nn.Linear(3, 1), nn.Linear(1, 3))
     >>> rows = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
     >>> model = fit_penalised(pair, rows, penalty=None, training=Training(steps=3), random_state=0)
-    >>> model.transform(rows).shape, pair[0].weight is model.models_[0].own.whole.owners[0].weight
+    >>> model.transform(rows).shape, pair[0].weight is model.models_[0].own.module.owners[0].weight
     (torch.Size([20, 1]), False)
     """
-    own, axes, made = paired(module), getattr(data, "ndim", 2), type(data).__name__
+    own, axes, made = adopt_pair(module), getattr(data, "ndim", 2), type(data).__name__
     checks.require(not hasattr(data, "dataset"), "data must be an array of rows; join its batches first.", f"a {made}")
     model = Penalised(
         own,
         penalty=penalty,
-        loss=loss.__name__ if getattr(loss, "__self__", None) is own.whole else loss,
+        loss=loss.__name__ if getattr(loss, "__self__", None) is own.module else loss,
         shape=tuple(data.shape[1:]) if shape is None and axes > 2 else shape,
         standardise=standardise,
         n_models=n_models,
@@ -339,33 +229,19 @@ def fit_penalised(
     return model
 
 
-def _begin_anew(own: Pair) -> None:
-    """New weights for every layer that has some to train, by its own ``reset_parameters``."""
-    for layer in own.modules():
-        if any(weight.requires_grad for weight in layer.parameters(recurse=False)):
-            can = callable(getattr(layer, "reset_parameters", None))
-            must = "n_models must be 1 unless every layer with weights has reset_parameters()."
-            checks.require(can, must, f"a {type(layer).__name__} without it")
-            layer.reset_parameters()  # pyright: ignore[reportCallIssue]
-
-
-def _try(model: OwnObjective, x: Tensor) -> None:
+def _require_trainable(model: OwnObjective, x: Tensor) -> None:
     """Refuse, in one sentence, a module that the training loop cannot take."""
-    with torch.no_grad(), settled(model.own):
-        z = said(lambda: model.code(x), "The encoder must take the rows of the data.")
-        alike = torch.allclose(model.code(x), z, equal_nan=True)
-        must = "encode must give the same latents at every call; let it give a mean, and sample in the loss."
-        checks.require(alike, must, "other latents at the second call")
-        alone = said(lambda: model.code(x[:1]), "The encoder must take a single row.")
-        together = torch.allclose(alone, z[:1], rtol=1e-3, atol=1e-4 * float(z.abs().max()), equal_nan=True)
-        checks.require(together, "encode must treat rows one by one.", "a row's latents that change with its batch")
-        x_hat = said(lambda: model.emit(z), f"The decoder must take latents of shape {tuple(z.shape)}.")
+    with torch.no_grad(), evaluation_mode(model.own):
+        z = call_or_refuse(lambda: model.code(x), "The encoder must take the rows of the data.")
+        call_or_refuse(lambda: model.code(x[:1]), "The encoder must take a single row.")
+        require_rowwise(model.code, x, "encoder", repeat="let it give a mean, and sample in the loss")
+        x_hat = call_or_refuse(lambda: model.emit(z), f"The decoder must take latents of shape {tuple(z.shape)}.")
     must = "The decoder must give observations of the shape of the data."
     checks.require(x_hat.shape == x.shape, must, f"{tuple(x_hat.shape)} flat, for {tuple(x.shape)}")
-    _try_step(model, x)
+    _require_step(model, x)
 
 
-def _try_step(model: OwnObjective, x: Tensor) -> None:
+def _require_step(model: OwnObjective, x: Tensor) -> None:
     """One step as the loop does it, on weights that are not those of the module."""
     weights = {name: weight.detach().clone().requires_grad_() for name, weight in model.named_parameters()}
     buffers = {name: buffer.detach().clone() for name, buffer in model.named_buffers()}
@@ -374,7 +250,7 @@ def _try_step(model: OwnObjective, x: Tensor) -> None:
     called = "x ↦ scalar" if isinstance(model.loss, str) else "(module, x) ↦ scalar"
     parts = "A module" if model.loss is None else f"A module, its loss, called as {called},"
     must = f"{parts} and the penalty must run with weights that are handed to them."
-    _, terms = said(lambda: functional_call(skeleton, (weights, buffers), (x, draws, 1.0)), must)
+    _, terms = call_or_refuse(lambda: functional_call(skeleton, (weights, buffers), (x, draws, 1.0)), must)
     changed = [name for name, buffer in model.named_buffers() if not torch.equal(buffer, buffers[name])]
     must = "Buffers must not change in a forward pass; call eval() on that layer, or use a LayerNorm."
     checks.require(not changed, must, ", ".join(name.removeprefix("own.owners.") for name in changed[:1]))

@@ -24,12 +24,12 @@ from safetensors.torch import load_file, save_file
 from sklearn.utils.validation import check_is_fitted
 
 from noumena import checks, nets, penalties
+from noumena.adopt.networks import default_torch_state
 from noumena.checks import InputError
 from noumena.estimators import images
 from noumena.estimators.autoencoder import Autoencoder, AutoencoderObjective
 from noumena.estimators.base import Codec, Estimator
 from noumena.estimators.bio import BioAE
-from noumena.estimators.builders import as_usual
 from noumena.estimators.conditional import iVAE
 from noumena.estimators.facets import MFCVAE
 from noumena.estimators.factor_vae import FactorVAE
@@ -181,7 +181,7 @@ def _loaded(folder: Path, config: dict[str, Any], parameters: dict[str, Any]) ->
 
 
 def _module(model: Estimator, tensors: dict[str, torch.Tensor], k: int, parameters: dict[str, Any]) -> Codec:
-    with as_usual():
+    with default_torch_state():
         blank = torch.zeros(model.n_features_in_)
         module = model._model(model.seeds_[k], model.n_features_in_, blank, torch.ones_like(blank))
     prefix = f"{k}."

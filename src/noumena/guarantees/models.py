@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from noumena import checks
+from noumena.adopt.modules import adopt_decoder, require_rowwise, uncompiled
 from noumena.derivatives import Map, columns, jacobian
-from noumena.derivatives.guests import received, require_rows, unwrapped
 from noumena.derivatives.jacobians import by_row
 from noumena.derivatives.strength import jacobians, spread, within
 from noumena.estimators import Estimator
@@ -101,12 +101,12 @@ def read(subject: Any, *, at: Any = None, threshold: float | None = None) -> Rea
         return _fitted(subject, threshold)
     checks.require(callable(subject), "A subject must be a decoder that can be called.", type(subject).__name__)
     checks.require(at is not None, "certify(decoder) must be given latent points, at=z.", "at=None")
-    subject = unwrapped(subject)
+    subject = uncompiled(subject)
     kept = isinstance(at, Tensor) and at.is_floating_point()
     points = at if kept else torch.as_tensor(checks.table(at, "at", min_rows=2)).to(torch.get_default_dtype())
     _require_points(points)
     by_row(subject, points)
-    decoder, points = outcome(lambda: received(subject, points), tuple(points.shape))
+    decoder, points = outcome(lambda: adopt_decoder(subject, points), tuple(points.shape))
     _require_derivatives(decoder, points)
     shape = tuple(points.shape)
     structure = outcome(lambda: Structure.from_decoder(decoder, points, threshold=threshold), shape)
@@ -127,7 +127,7 @@ def _require_points(points: Tensor) -> None:
 
 def _require_derivatives(decoder: Map, points: Tensor) -> None:
     """One sentence about a decoder that has no derivatives, mixes rows, or cannot be called with these points."""
-    x = outcome(lambda: require_rows(decoder, points), tuple(points.shape))
+    x = outcome(lambda: require_rowwise(decoder, points), tuple(points.shape))
     few = points[: within(len(points), max(1, x.shape[1]), points.shape[1], entries=ASKED)]
     J = outcome(lambda: jacobian(decoder, few), tuple(few.shape))
     finite = bool(torch.isfinite(x).all() and torch.isfinite(J).all())
@@ -190,7 +190,7 @@ def _decoder(
     """What is read off a decoder at points; ``resolution`` is the share of a row's size that cancellation is told to,
     by default what the decoder's precision allows; ``known`` what its layers say about continuity, where they are ours.
     """
-    decoder, points = received(decoder, points, precise=True)  # for counting what cancels
+    decoder, points = adopt_decoder(decoder, points, precise=True)  # for counting what cancels
     points = in_order(points)
     precision = resolution_of(decoder, points)
     z = points[: within(VANISHING, S.n_observed, S.n_latents, entries=ASKED)]

@@ -20,8 +20,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from noumena import checks
+from noumena.adopt.modules import AdoptedDecoder
 from noumena.derivatives import Map, jacobian
-from noumena.derivatives.guests import Guest
 from noumena.derivatives.strength import relative_strength, shares, within
 from noumena.guarantees import changes
 from noumena.guarantees.changes import Change
@@ -179,7 +179,7 @@ class _Composed(nn.Module):
         super().__init__()
         self.witness = witness
         decoder = witness.model.decoder
-        while isinstance(decoder, Guest):
+        while isinstance(decoder, AdoptedDecoder):
             decoder = decoder.decoder
         self.decoder = decoder if isinstance(decoder, nn.Module) else nn.Identity()
 

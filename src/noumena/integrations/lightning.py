@@ -29,11 +29,10 @@ import torch
 from torch import Tensor, nn
 
 from noumena import checks
+from noumena.adopt.modules import evaluation_mode, module_of, require_tensor, unit_layer
 from noumena.checks import InputError
-from noumena.derivatives.modes import settled
 from noumena.derivatives.tangents import obstacle
 from noumena.penalties import Penalty
-from noumena.penalties.given import numbers
 
 PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 
@@ -208,14 +207,14 @@ def penalised(penalty: Penalty, decoder: Any, z: Any, progress: float = 1.0) -> 
     table = isinstance(z, Tensor) and z.ndim == 2 and len(z) > 1
     given = f"shape {tuple(z.shape)}" if isinstance(z, Tensor) else f"a {type(z).__name__}"
     checks.require(table, "Latents must be a table, (batch, latent), of two rows or more.", given)
-    owner = decoder if isinstance(decoder, nn.Module) else getattr(decoder, "__self__", None)
-    weights = owner.parameters() if isinstance(owner, nn.Module) else ()
-    with settled(owner), torch.autocast(z.device.type, enabled=False):
+    owner = module_of(decoder)
+    weights = () if owner is None else owner.parameters()
+    with evaluation_mode(owner), torch.autocast(z.device.type, enabled=False):
         z = z.to(next((weight.dtype for weight in weights if weight.is_floating_point()), z.dtype))
         if not penalty.needs_scale:
             return penalty(_rows(decoder), z, progress)
         centre, spread = z.mean(dim=0), (z.var(dim=0, correction=0) + 1e-8).sqrt()
-        return penalty(_rows(decoder, _units(centre, spread)), (z - centre) / spread, progress)
+        return penalty(_rows(decoder, unit_layer(centre, spread)), (z - centre) / spread, progress)
 
 
 def _rows(decoder: Any, *first: nn.Module) -> nn.Sequential:
@@ -233,15 +232,7 @@ class _Called(nn.Module):
 
     def forward(self, z: Tensor) -> Tensor:
         """What the function gives."""
-        return numbers(self.function(z))
-
-
-def _units(centre: Tensor, spread: Tensor) -> nn.Linear:
-    """The change of units ``v ↦ v · spread + centre`` as a layer whose weights are tensors of the graph."""
-    layer = nn.Linear.__new__(nn.Linear)  # without weights of its own, whose making would draw random numbers
-    nn.Module.__init__(layer)
-    layer.weight, layer.bias = torch.diag(spread), centre  # pyright: ignore[reportAttributeAccessIssue]
-    return layer
+        return require_tensor(self.function(z))
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from noumena import checks
+from noumena.adopt.modules import check_decoder
 from noumena.derivatives import Map, jacobian
-from noumena.penalties.given import taken
 from noumena.penalties.penalty import Draws, Penalty
 from noumena.penalties.sketches import some_rows
 
@@ -93,7 +93,7 @@ class CompositionalContrast(Penalty):
 
     def __call__(self, decoder: Map, z: Tensor, progress: float = 1.0, draws: Draws | None = None) -> Tensor:
         """The contrast at points ``z``."""
-        decoder, z = taken(decoder, z)
+        decoder, z = check_decoder(decoder, z)
         z, sizes = z[: self.points], checks.slots(self.slots, z.shape[1])
         if self.rows is None:
             return compositional_contrast(slot_norms(jacobian(decoder, z), sizes))

@@ -27,9 +27,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from noumena import checks
+from noumena.adopt.modules import check_answer, check_decoder
 from noumena.derivatives import Map, mixed_derivatives, mixed_differences
 from noumena.penalties.compositionality import Slots, slots_given
-from noumena.penalties.given import answered, taken
 from noumena.penalties.penalty import Draws, Penalty
 from noumena.penalties.sketches import Probing, bends, by_strata, mixed, precise
 
@@ -82,7 +82,7 @@ def _mixed(decoder: Map, z: Tensor, indices: Int[Tensor, "m order"], step: float
         try:
             return mixed_derivatives(decoder, z, indices)
         except RuntimeError:
-            answered(decoder(z[:1]), z[:1])  # a picture, perhaps
+            check_answer(decoder(z[:1]), z[:1])  # a picture, perhaps
             raise
     return mixed_differences(*precise(decoder, z), indices, step=step)
 
@@ -102,7 +102,7 @@ class HessianPenalty(Probing):
 
     def __call__(self, decoder: Map, z: Tensor, progress: float = 1.0, draws: Draws | None = None) -> Tensor:
         """The penalty at points ``z``."""
-        decoder, z = taken(decoder, z)
+        decoder, z = check_decoder(decoder, z)
         if self.probes is not None:
             v = self.drawn(z, draws)["probes"]
             return self.reduced(hessian_penalty_of_probes(bends(decoder, z, v, self.step)))
@@ -149,7 +149,7 @@ class Interaction(Penalty):
 
     def __call__(self, decoder: Map, z: Tensor, progress: float = 1.0, draws: Draws | None = None) -> Tensor:
         """The penalty at points ``z``."""
-        decoder, z = taken(decoder, z)
+        decoder, z = check_decoder(decoder, z)
         z, sizes = z[: self.points], checks.slots(self.slots, z.shape[1])
         tuples, orders = (torch.tensor(t) for t in cross_tuples(sizes, self.order))
         weights = orders.to(z)[None]

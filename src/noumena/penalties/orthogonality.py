@@ -24,8 +24,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from noumena import checks
+from noumena.adopt.modules import check_decoder
 from noumena.derivatives import Map, jacobian
-from noumena.penalties.given import taken
 from noumena.penalties.penalty import Draws, Penalty
 from noumena.penalties.sketches import Probing, slopes
 
@@ -90,7 +90,7 @@ class OroJaR(Probing):
 
     def __call__(self, decoder: Map, z: Tensor, progress: float = 1.0, draws: Draws | None = None) -> Tensor:
         """The penalty at points ``z``."""
-        decoder, z = taken(decoder, z)
+        decoder, z = check_decoder(decoder, z)
         if self.probes is not None:
             v = self.drawn(z, draws)["probes"]
             return self.reduced(orojar_of_probes(slopes(decoder, z, v, self.step)))
@@ -119,7 +119,7 @@ class IMAContrast(Penalty):
 
     def __call__(self, decoder: Map, z: Tensor, progress: float = 1.0, draws: Draws | None = None) -> Tensor:
         """The contrast at points ``z``."""
-        decoder, z = taken(decoder, z)
+        decoder, z = check_decoder(decoder, z)
         J = jacobian(decoder, z[: self.points])
         observed, latents = J.shape[-2:]
         must = "The IMA contrast must have at least as many observations as latents."

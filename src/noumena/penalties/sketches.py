@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.func import vmap
 
 from noumena import checks
+from noumena.adopt.modules import check_answer
 from noumena.derivatives import Map, columns, directional, jacobian, rows
-from noumena.penalties.given import answered
 from noumena.penalties.penalty import Draws, Penalty
 
 
@@ -55,7 +55,7 @@ def some_rows(
     decoder: Map, z: Float[Tensor, "batch latent"], uniform: Float[Tensor, "batch k"]
 ) -> tuple[Float[Tensor, "batch some latent"], float]:
     """``k`` rows of each point's Jacobian, and how many each stands for."""
-    n, k = answered(decoder(z[:1]), z[:1]).shape[-1], uniform.shape[-1]
+    n, k = check_answer(decoder(z[:1]), z[:1]).shape[-1], uniform.shape[-1]
     if k >= n:
         return jacobian(decoder, z), 1.0
     return rows(decoder, z, by_strata(uniform, n)), n / k
@@ -133,7 +133,7 @@ def _at(decoder: Map, z: Tensor, moves: Tensor) -> Tensor:
     batch, number, _ = moves.shape
     f, z = precise(decoder, z)
     places = (z[:, None] + moves).flatten(0, 1)
-    x = answered(f(places), places)
+    x = check_answer(f(places), places)
     return x.unflatten(0, (batch, number)).movedim(1, -1)
 
 

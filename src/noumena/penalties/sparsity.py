@@ -20,9 +20,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from noumena import checks
+from noumena.adopt.modules import check_decoder, check_points
 from noumena.derivatives import Map, jacobian
 from noumena.penalties.compositionality import Slots, slot_norms, slots_given
-from noumena.penalties.given import points, taken
 from noumena.penalties.penalty import Draws, Penalty, PenaltySum
 from noumena.penalties.sketches import some_columns, some_rows
 
@@ -157,7 +157,7 @@ class DependencySparsity(CountsDependencies):
 
     def __call__(self, decoder: Map, z: Tensor, progress: float = 1.0, draws: Draws | None = None) -> Tensor:
         """The penalty at points ``z``."""
-        decoder, z = taken(decoder, z)
+        decoder, z = check_decoder(decoder, z)
         z = z[: self.points]
         if self.columns is None:
             J, weight = self._jacobian(decoder, z, draws)
@@ -204,7 +204,7 @@ class GroupSparsity(CountsDependencies):
 
     def __call__(self, decoder: Map, z: Tensor, progress: float = 1.0, draws: Draws | None = None) -> Tensor:
         """The penalty at points ``z``."""
-        decoder, z = taken(decoder, z)
+        decoder, z = check_decoder(decoder, z)
         z = z[: self.points]
         J, weight = self._jacobian(decoder, z, draws)
         return weight * self._counted(slot_norms(J, checks.slots(self.slots, z.shape[1])), progress)
@@ -222,4 +222,4 @@ class LatentSparsity(Penalty):
 
     def __call__(self, decoder: Map | None, z: Tensor, progress: float = 1.0, draws: Draws | None = None) -> Tensor:
         """The mean absolute latent; the decoder is not looked at."""
-        return points(z).abs().mean()
+        return check_points(z).abs().mean()

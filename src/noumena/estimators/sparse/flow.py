@@ -44,13 +44,13 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from noumena import checks, seeds
+from noumena.adopt.describe import describe
 from noumena.estimators.fit_data import FitData
 from noumena.estimators.loop import Objective, Trained, Training, train
 from noumena.estimators.sources import Numbers
 from noumena.estimators.sparse.components import SparseComponents
 from noumena.estimators.sparse.spikes import fit_spikes
 from noumena.estimators.transformer import Transformer, as_given, transactional
-from noumena.estimators.written import written
 
 ROUNDING = 0.1
 """Size ``τ`` at which a kink is rounded, for inputs of unit spread: it gives log-slopes a gradient."""
@@ -324,7 +324,7 @@ class SparseFlow(Transformer):
         order = torch.randperm(len(codes), generator=seeds.generator(0, "held-out rows", len(codes)))
         rows = torch.as_tensor(codes / self.scale_, dtype=getattr(torch, plan.dtype))[order].to(plan.torch_device())
         n = min(len(rows) - 2, round(plan.held_out * len(rows)))
-        facts = (type(self), self.n_latents, self.depth, written(self.start), model_seeds, plan.consequential())
+        facts = (type(self), self.n_latents, self.depth, describe(self.start), model_seeds, plan.consequential())
         return FitData(rows[n:], rows[:n] if n else rows, "", Numbers(codes).digest()).marked(*facts)
 
     def _flatten(self, rows: FitData, plan: Training, seed: int) -> Trained:

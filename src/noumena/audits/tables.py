@@ -1,4 +1,4 @@
-"""Given: what a user hands in, arrays or fitted models with data, as named tables of the same rows.
+"""Tables: what a user hands in, arrays or fitted models with data, as named tables of the same rows.
 
 Deviations: constant columns carry nothing that could agree; they are left out and named.
 """
@@ -14,15 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from noumena import checks
+from noumena.adopt.modules import run_module
 from noumena.checks import InputError
 from noumena.estimators import Estimator
 
-BATCH = 4096
-"""Rows that go through a module at once."""
-
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class Tables:
     """Finite tables of the same rows without constant columns, and what was done to them."""
 
     names: tuple[str, ...]
@@ -30,14 +28,14 @@ class Given:
     notes: tuple[str, ...]
 
 
-def given(representations: Any, data: Any = None) -> Given:
+def tables_of(representations: Any, data: Any = None) -> Tables:
     """Named tables from arrays, from models that see ``data``, or from the runs of one model."""
     named, notes = _named(representations, data)
     checks.require(len(named) >= 2, "audit must be given two or more representations.", f"{len(named)}")
     tables = []
     for name, item in named:
         rows = item if is_array(item) else _through(name, item, data)
-        table, note = checked(name, rows)
+        table, note = varying_table(name, rows)
         tables.append(table)
         notes += note
         checks.require(
@@ -45,7 +43,7 @@ def given(representations: Any, data: Any = None) -> Given:
             f"All representations must have the same rows, but {named[0][0]} has {len(tables[0])}.",
             f"{len(table)} in {name}",
         )
-    return Given(tuple(name for name, _ in named), tuple(tables), notes)
+    return Tables(tuple(name for name, _ in named), tuple(tables), notes)
 
 
 def is_array(item: Any) -> bool:
@@ -71,14 +69,13 @@ def _runs(model: Estimator, data: Any) -> tuple[list[tuple[str, Any]], tuple[str
     """The runs of one estimator, without those that diverged."""
     _need(data)
     checks.require(hasattr(model, "models_"), "A model must be fitted before it is audited.", type(model).__name__)
-    found = model.transform_all(data)
-    kept = [k for k in range(len(found)) if not model.diverged_[k]]
-    checks.require(
-        len(kept) >= 2, "A model that is audited alone must have two runs or more (n_models).", f"{len(kept)}"
-    )
-    lost = len(found) - len(kept)
-    notes = (f"{lost} of {len(found)} runs diverged and {'is' if lost == 1 else 'are'} left out.",) if lost else ()
-    return [(f"seed {model.seeds_[k]}", found[k]) for k in kept], notes
+    latents = model.transform_all(data)
+    sound = [k for k in range(len(latents)) if not model.diverged_[k]]
+    must = "A model that is audited alone must have two runs or more (n_models)."
+    checks.require(len(sound) >= 2, must, f"{len(sound)}")
+    lost = len(latents) - len(sound)
+    notes = (f"{lost} of {len(latents)} runs diverged and {'is' if lost == 1 else 'are'} left out.",) if lost else ()
+    return [(f"seed {model.seeds_[k]}", latents[k]) for k in sound], notes
 
 
 def _need(data: Any) -> None:
@@ -93,34 +90,14 @@ def _through(name: str, model: Any, data: Any) -> Any:
         raise InputError(
             f"{name} must be an array, have .transform, or be a function of the data. Got a {type(model).__name__}."
         )
-    return _of_module(model, data) if isinstance(model, nn.Module) and transform is model else transform(data)
+    return run_module(model, data) if isinstance(model, nn.Module) and transform is model else transform(data)
 
 
-def _of_module(module: nn.Module, data: Any) -> np.ndarray:
-    """The outputs of a torch module in evaluation mode, batch by batch, on its own device; it is left as it was."""
-    held = next(iter((*module.parameters(), *module.buffers())), None)
-    rows = data if isinstance(data, Tensor) else torch.as_tensor(np.asarray(data))
-    was_training = module.training
-    module.eval()
-    try:
-        with torch.no_grad():
-            parts = [module(_beside(part, held)).detach().cpu() for part in rows.split(BATCH)]
-    finally:
-        module.train(was_training)
-    return torch.cat(parts).numpy()
-
-
-def _beside(rows: Tensor, held: Tensor | None) -> Tensor:
-    if held is None:
-        return rows
-    return rows.to(held) if rows.is_floating_point() and held.is_floating_point() else rows.to(held.device)
-
-
-def checked(name: str, rows: Any) -> tuple[np.ndarray, tuple[str, ...]]:
+def varying_table(name: str, rows: Any) -> tuple[np.ndarray, tuple[str, ...]]:
     """A finite table without its constant columns."""
     checks.unmasked(rows, name)
-    found = rows.detach().cpu() if isinstance(rows, Tensor) else rows
-    array = np.asarray(found.float() if isinstance(found, Tensor) and found.dtype == torch.bfloat16 else found)
+    rows = rows.detach().cpu() if isinstance(rows, Tensor) else rows
+    array = np.asarray(rows.float() if isinstance(rows, Tensor) and rows.dtype == torch.bfloat16 else rows)
     if array.dtype.kind == "f" and array.ndim == 2 and not np.isfinite(array).all():
         bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
         raise InputError(
