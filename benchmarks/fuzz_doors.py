@@ -185,7 +185,7 @@ def _annotated(ending: str, seeds: list[bytes]) -> Target:
 
 
 def _labels() -> Target:
-    from noumena.audits.labels import read_labels
+    from noumena.audits.folds import read_labels
 
     return Target(
         [b"m\na\nb\na\n", b'"a ""b"""\n"c,d"\ne\n', b"1\n2\n3\n"], "l.csv", lambda path: read_labels(path, rows=3)
@@ -216,10 +216,10 @@ def _folder() -> Target:
 
 
 def _archive() -> Target:
-    from noumena.data.archives import Member
+    from noumena.data.archives import ArchiveMember
 
     seeds = [_zip(x=X), _zip(compressed=True, x=X, y=X[0]), _zip(x=X[:0]), _npy(X)]
-    return Target(seeds, "a.npz", lambda path: Member(path, "x")[...])
+    return Target(seeds, "a.npz", lambda path: ArchiveMember(path, "x")[...])
 
 
 def _run_files() -> dict[str, bytes]:

@@ -151,7 +151,7 @@ def test_an_occupied_folder_is_refused_before_the_data_are_read(fit, tmp_path):
 
 
 def test_the_latents_of_every_row_are_written_and_told_of(fit, messy, tmp_path, monkeypatch):
-    monkeypatch.setattr("noumena.cli.kept.STRETCH", 7)
+    monkeypatch.setattr("noumena.cli.run_files.CHUNK", 7)
     done = fit(messy, "--columns", "1,2,3", "--impute", "mean")
     assert done.returncode == 0, done.stderr
     run = tmp_path / "run"
@@ -163,7 +163,7 @@ def test_the_latents_of_every_row_are_written_and_told_of(fit, messy, tmp_path, 
 
 
 def test_more_rows_than_can_be_written_leave_no_latents(fit, messy, tmp_path, monkeypatch):
-    monkeypatch.setattr("noumena.cli.kept.MOST", 39)
+    monkeypatch.setattr("noumena.cli.run_files.MOST", 39)
     done = fit(messy, "--columns", "1,2,3", "--impute", "mean")
     assert done.stdout.endswith("report.html\n")
     assert not (tmp_path / "run" / "latents.csv").exists()

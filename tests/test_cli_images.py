@@ -1,4 +1,4 @@
-"""Images through the command: fitted, described by pictures and a certificate, and refused in one sentence."""
+"""Images through the command: fitted, described by images and a certificate, and refused in one sentence."""
 
 import json
 from pathlib import Path
@@ -128,7 +128,7 @@ def test_fit_takes_bytes_and_keeps_them_as_pixels(images, tmp_path, here):
     done = here("fit", tmp_path / "x.npy", "--image", *QUICK, "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert {p.name for p in (tmp_path / "run").iterdir()} == FILES | PICTURES | {"data.json", "latents.csv"}
-    said = "Read 60 pictures in colour of 8 × 8 pixels."
+    said = "Read 60 images in colour of 8 × 8 pixels."
     assert done.stderr.splitlines()[0] == said
     kept = json.loads((tmp_path / "run" / "data.json").read_text())
     assert kept == {"file": "x.npy", "pictures": 60, "channels": 3, "height": 8, "width": 8, "done": [said]}
@@ -159,7 +159,7 @@ def test_fit_takes_a_folder_of_pictures_and_channels_last(images, tmp_path, here
 
 def test_further_frames_of_moving_pictures_are_said_to_be_left_out(tmp_path, here, monkeypatch):
     image = pytest.importorskip("PIL.Image")
-    monkeypatch.setattr("noumena.cli.images.HELD", 0)
+    monkeypatch.setattr("noumena.cli.images.IN_MEMORY", 0)
     rng = np.random.default_rng(0)
     (tmp_path / "pictures").mkdir()
     for k in range(6):
@@ -169,7 +169,7 @@ def test_further_frames_of_moving_pictures_are_said_to_be_left_out(tmp_path, her
     done = here("fit", tmp_path / "pictures", "--image", *QUICK, "--sparsity", 0, "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[:2] == [
-        "Read 6 grey pictures of 8 × 8 pixels.",
+        "Read 6 grey images of 8 × 8 pixels.",
         "Left out all but the first frame of 2 files: 0.tif, 1.tif.",
     ]
     assert len((tmp_path / "run" / "latents.csv").read_text().splitlines()) == 7
@@ -181,7 +181,7 @@ def test_pictures_of_several_sizes_are_refused_with_a_way_out(tmp_path, here):
         image.fromarray(np.zeros((side, side), np.uint8)).save(tmp_path / f"{k}.png")
     assert_refused(
         here("fit", tmp_path, "--image", *QUICK, "--out", tmp_path / "run"),
-        "Pictures must all be 8 × 8 pixels like 0.png. Got 12 × 12 in 1.png; resize them first, or give a size.",
+        "Images must all be 8 × 8 pixels like 0.png. Got 12 × 12 in 1.png; resize them first, or give a size.",
     )
 
 
@@ -195,7 +195,7 @@ def test_a_folder_too_large_to_hold_is_read_when_asked_for(images, tmp_path, mon
     image = pytest.importorskip("PIL.Image")
     for k, one in enumerate(images[:3]):
         image.fromarray(np.moveaxis(one, 0, -1)).save(tmp_path / f"{k:03}.png")
-    monkeypatch.setattr("noumena.cli.images.HELD", 3 * 192 - 1)
+    monkeypatch.setattr("noumena.cli.images.IN_MEMORY", 3 * 192 - 1)
     source, shape = read_images(tmp_path)
     assert shape == (3, 8, 8)
     assert not isinstance(source, np.ndarray)

@@ -79,7 +79,7 @@ def test_kinds_can_be_declared_by_name_and_number(folder: Path, noumena: Any) ->
 
 
 def test_slots_rows_bootstrap_and_no_ceiling_are_passed_on(folder: Path, noumena: Any) -> None:
-    arguments = ("--slots", "1,1", "--rows", 50, "--bootstrap", 10, "--no-ceiling", "--json")
+    arguments = ("--slots", "1,1", "--rows", 50, "--subsamples", 10, "--no-ceiling", "--json")
     _, out, _ = noumena("z.npy", "learned.npy", "--metrics", "sis,mcc", *arguments)
     found = json.loads(out)
     assert found["rows"] == 50

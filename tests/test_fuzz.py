@@ -12,7 +12,7 @@ import fuzz
 import numpy as np
 import pytest
 
-from noumena.audits.labels import read_labels
+from noumena.audits.folds import read_labels
 from noumena.checks import InputError, table
 from noumena.cli.images import read_images
 from noumena.guarantees.queries import DEEPEST, parse

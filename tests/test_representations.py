@@ -38,7 +38,7 @@ def test_a_layer_behind_which_another_works_in_place_is_read_as_it_was(x):
 def test_a_wrong_name_is_answered_with_near_ones():
     encoder = nn.Module()
     encoder.encoder = nn.ModuleDict({"layers": nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])})
-    with pytest.raises(InputError, match=r"name of a layer.*'encoder.layer.1'; near it are encoder\.layers\.1"):
+    with pytest.raises(InputError, match=r"name of a layer.*'encoder.layer.1'; similar are encoder\.layers\.1"):
         representations(encoder, np.ones((2, 2)), "encoder.layer.1")
     with pytest.raises(InputError, match="no layers"):
         representations(nn.Identity(), np.ones((2, 2)), "fc")

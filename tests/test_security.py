@@ -20,7 +20,7 @@ import pytest
 import torch
 
 import noumena as nm
-from noumena.audits.labels import read_labels
+from noumena.audits.folds import read_labels
 from noumena.checks import InputError
 from noumena.cli.images import read_images
 from noumena.data import archives
@@ -225,7 +225,7 @@ def test_a_table_of_pictures_names_none_outside_its_folder(tmp_path: Path) -> No
     for name in ("in/a.png", "out.png"):
         image.new("L", (4, 4)).save(tmp_path / name)
     (tmp_path / "factors.csv").write_text("file,shade\na.png,1\n../out.png,2\n")
-    with pytest.raises(InputError, match=r"must be of a picture in the folder. Got \.\./out\.png"):
+    with pytest.raises(InputError, match=r"must be of an image in the folder. Got \.\./out\.png"):
         picture_folder(tmp_path / "in", tmp_path / "factors.csv")
 
 

@@ -60,59 +60,23 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Alignment": "ambiguity",
-    "Ambiguity": "ambiguity",
-    "align": "ambiguity",
-    "DivergenceError": "checks",
-    "InputError": "checks",
-    "Audit": "audits",
-    "audit": "audits",
-    "Deconfounding": "deconfounding",
-    "deconfound": "deconfounding",
-    "representations": "extraction",
-    "differentiate": "derivatives",
-    "jacobian": "derivatives",
-    "Autoencoder": "estimators",
-    "BetaVAE": "estimators",
-    "BioAE": "estimators",
-    "ICA": "estimators",
-    "BetaTCVAE": "estimators",
-    "DisCo": "estimators",
-    "EncDiff": "estimators",
-    "FactorVAE": "estimators",
-    "Flow": "estimators",
-    "MFCVAE": "estimators",
-    "QLAE": "estimators",
-    "SlotAutoencoder": "estimators",
-    "Training": "estimators",
-    "SparseComponents": "estimators",
-    "DegenerateMixture": "estimators",
-    "DegenerateGaussians": "estimators",
-    "SparseFlow": "estimators",
-    "VAE": "estimators",
-    "VaDE": "estimators",
-    "fit_penalised": "estimators",
-    "iVAE": "estimators",
-    "load": "estimators",
-    "save": "estimators",
-    "Certificate": "guarantees",
-    "Witness": "guarantees",
-    "certify": "guarantees",
-    "Scorecard": "metrics",
-    "score": "metrics",
-    "MLP": "nets",
-    "CompositionalContrast": "penalties",
-    "DependencySparsity": "penalties",
-    "GroupSparsity": "penalties",
-    "HessianPenalty": "penalties",
-    "IMAContrast": "penalties",
-    "Interaction": "penalties",
-    "LatentSparsity": "penalties",
-    "OroJaR": "penalties",
-    "Penalty": "penalties",
-    "LatentSet": "structure",
-    "Structure": "structure",
+    "ambiguity": "Alignment Ambiguity align",
+    "checks": "DivergenceError InputError",
+    "audits": "Audit audit",
+    "deconfounding": "Deconfounding deconfound",
+    "extraction": "representations",
+    "derivatives": "differentiate jacobian",
+    "estimators": "Autoencoder BetaVAE BioAE ICA BetaTCVAE DisCo EncDiff FactorVAE Flow MFCVAE QLAE "
+    "SlotAutoencoder Training SparseComponents DegenerateMixture DegenerateGaussians SparseFlow VAE "
+    "VaDE fit_penalised iVAE load save",
+    "guarantees": "Certificate Witness certify",
+    "metrics": "Scorecard score",
+    "nets": "MLP",
+    "penalties": "CompositionalContrast DependencySparsity GroupSparsity HessianPenalty IMAContrast Interaction "
+    "LatentSparsity OroJaR Penalty",
+    "structure": "LatentSet Structure",
 }
+_ROOM_OF = {name: room for room, names in _HOMES.items() for name in names.split()}
 _ROOMS = ("data", "guarantees", "integrations", "metrics", "nets", "penalties", "studies", "worlds")
 
 __all__ = [
@@ -200,8 +164,8 @@ _old = moved(
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"noumena.{name}")
-    if name in _HOMES:
-        return getattr(import_module(f"noumena.{_HOMES[name]}"), name)
+    if name in _ROOM_OF:
+        return getattr(import_module(f"noumena.{_ROOM_OF[name]}"), name)
     return _old(name)
 
 

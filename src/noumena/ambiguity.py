@@ -1,13 +1,12 @@
-"""Ambiguity: the group of maps up to which latents are pinned down, and how to remove exactly that.
+"""Ambiguity: the group of maps up to which latents are identified, and alignment by its members.
 
-A certificate concludes with an ``Ambiguity``; ``align(z, z_hat, up_to=ambiguity)`` removes it; a metric
-measures the rest. Two chains order the groups::
+A certificate concludes with an ``Ambiguity``; ``align(z, z_hat, up_to=ambiguity)`` removes it; a metric measures the
+rest. Two chains order the groups::
 
     permutation ⊂ signed permutation ⊂ permutation+scaling ⊂ element-wise ⊂ block-wise ⊂ any
                   signed permutation ⊂ rigid ⊂ similarity ⊂ affine ⊂ affine within components ⊂ any
 
-``permutation+scaling`` includes a shift per latent, ``rigid`` and above a translation, as means are never
-identified by correlation-type scores.
+``permutation+scaling`` includes a shift per latent, ``rigid`` and above a translation.
 """
 
 from __future__ import annotations
@@ -58,6 +57,15 @@ def _above(group: str) -> set[str]:
 class Ambiguity:
     """A group of maps between latent spaces; ``a <= b`` when every map of ``a`` is one of ``b``.
 
+    Parameters
+    ----------
+    group : str
+        One of ``noumena.ambiguity.GROUPS``.
+    blocks : tuple of tuple of int
+        Of ``"block-wise"``: the blocks of latents.
+
+    Examples
+    --------
     >>> Ambiguity("rigid") <= Ambiguity("affine"), Ambiguity("affine") <= Ambiguity("rigid")
     (True, False)
     """
@@ -103,9 +111,20 @@ def _quoted(name: str) -> str:
 class Alignment:
     """Learned latents after the best map of a group, and what is left.
 
-    ``error`` is the root mean square distance to the true latents divided by their root mean square
-    spread; ``score`` is ``1 − error²``, the share of variance explained (1 is perfect, below 0 is worse
-    than the mean). ``transform`` maps further learned latents by the same member of the group.
+    Attributes
+    ----------
+    aligned : array of shape (n_samples, n_latents)
+        The mapped latents.
+    error : float
+        Root mean square distance to the true latents over their root mean square spread.
+    score : float
+        ``1 − error²``, the share of variance explained: 1 is perfect, below 0 worse than the mean.
+    permutation : array of shape (n_latents,) or None
+        The learned latent of every true one, where the group matches them.
+    up_to : Ambiguity
+        The group.
+    transform : callable
+        Maps further learned latents by the same member of the group.
     """
 
     aligned: np.ndarray
@@ -119,6 +138,19 @@ class Alignment:
 def align(z: Any, z_hat: Any, *, up_to: str | Ambiguity = "permutation+scaling") -> Alignment:
     """Map ``z_hat`` onto ``z`` by the best member of a group.
 
+    Parameters
+    ----------
+    z, z_hat : array of shape (n_samples, n_latents)
+        True and learned latents of the same rows.
+    up_to : str or Ambiguity
+        The group.
+
+    Returns
+    -------
+    Alignment
+
+    Examples
+    --------
     >>> z = np.array([[0.0, 1], [2, 0], [1, 5]])
     >>> align(z, -z[:, ::-1], up_to="signed permutation").error
     0.0
@@ -205,14 +237,11 @@ def _least_squares(z: np.ndarray, z_hat: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 MOST_ROWS = 2000
-"""Kernel regressions are fitted on at most this many rows."""
+"""Most rows of a kernel regression."""
 
 
 def kernel_map(source: np.ndarray, target: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """A smooth function from ``source`` to ``target``: RBF kernel ridge, α = 1, γ = 1/d, both standardised.
-
-    Of more than ``MOST_ROWS`` rows, as many at equal steps are fitted; ``metrics.kernels`` fits all of them.
-    """
+    """Kernel ridge regression from ``source`` to ``target``: RBF, α = 1, γ = 1/d, standardised, ``MOST_ROWS`` rows."""
     from sklearn.kernel_ridge import KernelRidge
     from sklearn.preprocessing import StandardScaler
 
@@ -226,8 +255,8 @@ def kernel_map(source: np.ndarray, target: np.ndarray) -> Callable[[np.ndarray],
 def _smooth_map(source: np.ndarray, target: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """Of every target the best of three: an affine map, a kernel map, and a kernel map of normal scores.
 
-    A ridge flattens what is affine, and a kernel of one width does not see into long tails, where scores are even. The
-    kernel is not fitted to what the affine map leaves: that follows the tails, and errs without bound on further rows.
+    A ridge shrinks affine maps, and a kernel of one width underfits long tails. The kernel is not fitted to affine
+    residuals, which would extrapolate without bound.
     """
     matrix, mean, mean_source = _least_squares(target, source)
     scores = _normal_scores(source)
@@ -236,16 +265,16 @@ def _smooth_map(source: np.ndarray, target: np.ndarray) -> Callable[[np.ndarray]
     best = np.argmin([((target - function(source)) ** 2).sum(axis=0) for function in maps], axis=0)
 
     def transform(new: np.ndarray) -> np.ndarray:
-        found = np.empty((len(new), len(best)))
+        mapped = np.empty((len(new), len(best)))
         for k in np.unique(best):
-            found[:, best == k] = maps[k](new)[:, best == k]
-        return found
+            mapped[:, best == k] = maps[k](new)[:, best == k]
+        return mapped
 
     return transform
 
 
 def _normal_scores(columns: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """The quantile of a Gaussian at every value's mean rank; in between a line, outside the outermost score."""
+    """Gaussian quantiles of every value's mean rank, interpolated linearly and constant outside."""
     from scipy.special import ndtri
 
     tables = []
@@ -294,12 +323,12 @@ def _strength(z: np.ndarray, z_hat: np.ndarray) -> np.ndarray:
 
 
 def _matched(strength: np.ndarray, blocks: Blocks) -> np.ndarray:
-    """A learned column for every latent, as strong as any latent of its block knows; −1 where none is left."""
+    """The learned column of every latent, by the largest strength within its block; −1: none."""
     latents = np.array([j for b in blocks for j in b])
     rows, columns = _assigned(-np.stack([strength[list(b)].max(axis=0) for b in blocks for _ in b]))
-    found = np.full(len(strength), -1)
-    found[latents[rows]] = columns
-    return found
+    partners = np.full(len(strength), -1)
+    partners[latents[rows]] = columns
+    return partners
 
 
 def _partners(blocks: Blocks, columns: np.ndarray) -> Partners:

@@ -1,4 +1,4 @@
-"""Every sentence we say when input is wrong: what must hold, and what was given."""
+"""Input validation: every error a user sees says in one sentence what must hold and what was given."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import csv
 import math
 import numbers
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-AT_ONCE = 2**20
-"""Entries of a table on disk that are looked at together."""
+CHUNK = 2**20
+"""Entries of a memory-mapped table that are validated together."""
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used; the message is one sentence about what must hold."""
+    """Invalid input; the message is one sentence about what must hold."""
 
 
 class DivergenceError(RuntimeError):
-    """Training left the finite numbers; the message says at which step and what to try."""
+    """Training diverged; the message says at which step and what to try."""
 
 
 def require(holds: bool, must: str, given: object) -> None:
@@ -36,13 +37,13 @@ def require(holds: bool, must: str, given: object) -> None:
 
 
 def count(value: Any, name: str, *, minimum: int = 1) -> int:
-    """A whole number of at least ``minimum``.
+    """An integer of at least ``minimum``.
 
     >>> count(3, "n_latents")
     3
     """
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
-    enough = whole and int(value) >= minimum
+    integral = isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
+    enough = integral and int(value) >= minimum
     require(enough, f"{name} must be a whole number of at least {minimum}.", repr(value))
     return int(value)
 
@@ -50,10 +51,10 @@ def count(value: Any, name: str, *, minimum: int = 1) -> int:
 def number(value: Any, name: str, *, minimum: float = -np.inf, maximum: float = np.inf) -> float:
     """A finite real number within the closed range."""
     real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
-    found = _float(value) if real else math.nan
+    converted = _float(value) if real else math.nan
     wanted = f"{name} must be a finite number in [{minimum:g}, {maximum:g}]."
-    require(math.isfinite(found) and minimum <= found <= maximum, wanted, f"{value!r:.40}")
-    return found
+    require(math.isfinite(converted) and minimum <= converted <= maximum, wanted, f"{value!r:.40}")
+    return converted
 
 
 def _float(value: Any) -> float:
@@ -64,7 +65,7 @@ def _float(value: Any) -> float:
 
 
 def one_of(value: Any, name: str, options: tuple[str, ...]) -> str:
-    """One of a few names.
+    """One of several strings.
 
     >>> one_of("l1", "surrogate", ("l1", "log"))
     'l1'
@@ -76,8 +77,9 @@ def one_of(value: Any, name: str, options: tuple[str, ...]) -> str:
 def table(x: Any, name: str = "x", *, min_rows: int = 1, varying: bool = False) -> np.ndarray:
     """A finite real ``(batch, dim)`` array, from numpy, torch, pandas or nested lists.
 
-    ``varying=True`` also refuses constant columns. A torch tensor is copied to the CPU;
-    float32 stays float32, everything else becomes float64.
+    ``varying=True`` also refuses constant columns. A torch tensor is copied to the CPU; float32 stays float32,
+    everything
+    else becomes float64.
 
     >>> table([[1, 2], [3, 4]]).dtype
     dtype('float64')
@@ -110,12 +112,12 @@ def table(x: Any, name: str = "x", *, min_rows: int = 1, varying: bool = False) 
     _finite(array, name)
     if varying:
         constant = np.flatnonzero(np.ptp(array, axis=0) == 0)
-        require(constant.size == 0, f"{name} must vary in every column.", f"constant columns {few(constant)}")
-    return np.ascontiguousarray(array) if min(array.strides) < 0 else array  # torch takes none that runs backwards
+        require(constant.size == 0, f"{name} must vary in every column.", f"constant columns {listed(constant)}")
+    return np.ascontiguousarray(array) if min(array.strides) < 0 else array  # torch takes no negative strides
 
 
 def tensor(x: Any, name: str = "x") -> None:
-    """What ``table`` asks for, of a torch tensor where it lies: dense, real and finite, with two axes.
+    """``table`` for a torch tensor on its device: dense, real and finite, with two axes.
 
     >>> import torch
     >>> tensor(torch.tensor([[torch.nan]]))
@@ -137,7 +139,7 @@ def _dense(x: Any, name: str) -> None:
 
 
 def _undated(x: Any, name: str) -> None:
-    """Refuse dates and times of a polars frame, which numpy would count in days or microseconds."""
+    """Refuse dates and times of a polars frame, which numpy would convert to integers."""
     schema: Any = x.schema if hasattr(x, "get_columns") else None
     kinds = schema.items() if isinstance(schema, Mapping) else ()
     dated = next((f"{column!r:.60} of {kind}" for column, kind in kinds if _temporal(kind)), "")
@@ -149,14 +151,14 @@ def _temporal(kind: Any) -> bool:
 
 
 def mapped(x: np.ndarray, name: str = "x", *, min_rows: int = 1, varying: bool = False) -> np.ndarray:
-    """What ``table`` asks for, of floats on disk: looked at a stretch of rows at a time, and given back as they are.
+    """``table`` for a memory map of floats: validated chunk by chunk, and returned as it is.
 
     >>> mapped(np.array([[1.0, 2.0], [3.0, 2.0]]), varying=True)
     Traceback (most recent call last):
         ...
     noumena.checks.InputError: x must vary in every column. Got constant columns 1.
     """
-    step = max(1, AT_ONCE // max(1, x.shape[1]))
+    step = max(1, CHUNK // max(1, x.shape[1]))
     low = high = table(x[:1], name)[0]
     require(len(x) >= min_rows, f"{name} must have at least {min_rows} rows.", f"{len(x)} sample(s)")
     for start in range(0, len(x), step):
@@ -165,28 +167,28 @@ def mapped(x: np.ndarray, name: str = "x", *, min_rows: int = 1, varying: bool =
         low, high = np.minimum(low, part.min(axis=0)), np.maximum(high, part.max(axis=0))
     if varying:
         constant = np.flatnonzero(low == high)
-        require(constant.size == 0, f"{name} must vary in every column.", f"constant columns {few(constant)}")
+        require(constant.size == 0, f"{name} must vary in every column.", f"constant columns {listed(constant)}")
     return x
 
 
 def unmasked(x: Any, name: str) -> None:
-    """Refuse a masked array with entries that are masked."""
+    """Refuse a masked array with masked entries."""
     masked = int(np.ma.getmaskarray(x).sum()) if isinstance(x, np.ma.MaskedArray) else 0
     require(masked == 0, f"{name} must have no masked entries.", f"{masked} masked entr{'y' if masked == 1 else 'ies'}")
 
 
 def columns(x: Any, name: str) -> None:
-    """Refuse a frame whose columns have the same names, or some text and others not."""
+    """Refuse a frame with duplicate column names, or names of which only some are strings."""
     if not hasattr(x, "columns") or not hasattr(x, "shape"):
         return
     names = list(x.columns)
-    other = next((given for given in names if not isinstance(given, str)), None)
-    mixed = other is not None and any(isinstance(given, str) for given in names)
-    given = f"{other!r:.40}, of type {type(other).__name__}, beside text"
-    require(not mixed, f"The names of the columns of {name} must all be text.", given)
-    twice = [given for given in names if names.count(given) > 1][:1] if len(set(names)) < len(names) else []
+    other = next((shown for shown in names if not isinstance(shown, str)), None)
+    mixed = other is not None and any(isinstance(shown, str) for shown in names)
+    shown = f"{other!r:.40}, of type {type(other).__name__}, beside text"
+    require(not mixed, f"The names of the columns of {name} must all be text.", shown)
+    twice = [shown for shown in names if names.count(shown) > 1][:1] if len(set(names)) < len(names) else []
     require(
-        not twice, f"The columns of {name} must have different names.", f"{few([f'{t!r:.40}' for t in twice])} twice"
+        not twice, f"The columns of {name} must have different names.", f"{listed([f'{t!r:.40}' for t in twice])} twice"
     )
 
 
@@ -200,7 +202,7 @@ def _numeric(x: Any, name: str) -> np.ndarray:
     if array.dtype.kind in "OUS":
         try:
             return _read(array)
-        except (TypeError, ValueError, SystemError) as error:  # the last where letters are none of Unicode
+        except (TypeError, ValueError, SystemError) as error:  # the last for invalid Unicode
             kind = TypeError if isinstance(error, TypeError) else InputError
             raise kind(
                 f"{name} must hold numbers only: each entry's argument must be a string of a number or a number. "
@@ -211,7 +213,7 @@ def _numeric(x: Any, name: str) -> np.ndarray:
 
 
 def _read(array: np.ndarray) -> np.ndarray:
-    """Objects and texts as numbers; pandas' ``NA``, which is none, as NaN.
+    """Objects and strings as numbers; pandas' ``NA`` as NaN.
 
     >>> _read(np.array(["1", "2.5"]))
     array([1. , 2.5])
@@ -235,9 +237,9 @@ def _finite(array: np.ndarray, name: str, *, first: int = 0, among: str = "") ->
 
 
 def csv_rows(path: str | Path, what: str) -> list[list[str]]:
-    """Lines of a text of cells with commas, blank ones left out; ``what`` the file is for, a structure.
+    """Rows of a comma-separated file, blank ones left out; ``what`` the file is for, such as a structure.
 
-    A file that is not there, is no text, or has its cells parted by something else is one sentence.
+    A missing file, one that is not text, or another separator is refused in one sentence.
     """
     try:
         with Path(path).open(newline="", encoding="utf-8-sig") as file:
@@ -249,8 +251,8 @@ def csv_rows(path: str | Path, what: str) -> list[list[str]]:
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"The {what} file must be text in UTF-8. Got {path}.") from error
     other = next((sign for sign in (";", "\t") if rows and len(rows[0]) == 1 and sign in rows[0][0]), None)
-    given = f"{'a tab' if other == chr(9) else repr(other)} in the first line"
-    require(other is None, f"The cells of {path} must be parted by commas.", given)
+    shown = f"{'a tab' if other == chr(9) else repr(other)} in the first line"
+    require(other is None, f"Columns of {path} must be separated by commas.", shown)
     return rows
 
 
@@ -270,7 +272,7 @@ def slots(slots: Any, n_latents: int) -> tuple[int, ...]:
 
 
 def same_batch(z: np.ndarray, z_hat: np.ndarray, names: tuple[str, str] = ("z", "z_hat")) -> None:
-    """Two tables with one batch axis.
+    """Refuse two tables of different numbers of rows.
 
     >>> same_batch(np.ones((2, 1)), np.ones((3, 1)))
     Traceback (most recent call last):
@@ -284,10 +286,35 @@ def same_batch(z: np.ndarray, z_hat: np.ndarray, names: tuple[str, str] = ("z", 
     )
 
 
-def few(names: Sequence[Any] | np.ndarray, most: int = 5) -> str:
-    """Names with commas, and the number of those beyond ``most``.
+def package(module: str, name: str, what: str, extra: str) -> Any:
+    """An optional dependency, or an error that says how to install it.
 
-    >>> few(["B1", "B2", "B3"], 2)
+    >>> package("no_such_module", "nothing", "This", "none")
+    Traceback (most recent call last):
+        ...
+    noumena.checks.InputError: This must have the package nothing; install noumena[none]. Got an ImportError.
+    """
+    try:
+        import_module(module.split(".")[0])
+        return import_module(module)
+    except ImportError as error:
+        must = f"{what} must have the package {name}; install noumena[{extra}]."
+        raise InputError(f"{must} Got an ImportError.") from error
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's message, or its type.
+
+    >>> first_line(KeyError("a")), first_line(EOFError())
+    ("'a'", 'EOFError')
+    """
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def listed(names: Sequence[Any] | np.ndarray, most: int = 5) -> str:
+    """Comma-separated names, and the number of those beyond ``most``.
+
+    >>> listed(["B1", "B2", "B3"], 2)
     'B1, B2 and 1 more'
     """
     shown = ", ".join(str(name) for name in names[:most])

@@ -1,7 +1,8 @@
 """The demo: one bias, two worlds, and a certificate that tells them apart before anyone looks at the truth.
 
 World A has 20 observations of 5 latents and a positive Occam gap: sparsity recovers latents and structure. World B has
-5 observations, the setting of the literature: every seed finds the same latents, and they are wrong.
+5
+observations, the setting of the literature: every seed finds the same latents, and they are wrong.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ JUDGED_ROWS = 2000
 
 
 @dataclass(frozen=True)
-class Setting:
-    """A world to tell about: its name, size, wanted Occam gap, nonlinearity and conditioning."""
+class DemoWorld:
+    """A world of the demo: its name, size, Occam gap, nonlinearity and conditioning."""
 
     name: str
     title: str
@@ -48,8 +49,10 @@ class Setting:
 
 
 SETTINGS = (
-    Setting("A", "20 observations of 5 latents", n_observed=20, gap=3, strength=1.0, margin=0.02),
-    Setting("B", "5 observations of 5 latents, as in the literature", n_observed=5, gap=-3, strength=0.4, margin=0.08),
+    DemoWorld("A", "20 observations of 5 latents", n_observed=20, gap=3, strength=1.0, margin=0.02),
+    DemoWorld(
+        "B", "5 observations of 5 latents, as in the literature", n_observed=5, gap=-3, strength=0.4, margin=0.08
+    ),
 )
 
 
@@ -57,7 +60,7 @@ SETTINGS = (
 class Story:
     """What happened in one world: the truth, the fits with and without the bias, the certificate, the scores."""
 
-    setting: Setting
+    setting: DemoWorld
     world: World
     sample: Sample
     biased: VAE
@@ -96,7 +99,7 @@ def tell(
     n_jobs: int = 2,
     progress: Callable[[str], None] = lambda sentence: None,
 ) -> list[Story]:
-    """Build both worlds, fit each with and without the bias (8 seeds in one program), certify, then compare with the
+    """Build both worlds, fit each with and without the bias (8 seeds in one batch), certify, then compare with the
     truth."""
     worlds = [setting.world(seed) for setting in SETTINGS]
     samples = [world.sample(N_ROWS) for world in worlds]
@@ -119,7 +122,7 @@ def _fit(w: int, biased: bool, x: np.ndarray, training: Training) -> tuple[int, 
     return w, biased, model.fit(x)
 
 
-def _story(setting: Setting, world: World, sample: Sample, biased: VAE, plain: VAE) -> Story:
+def _story(setting: DemoWorld, world: World, sample: Sample, biased: VAE, plain: VAE) -> Story:
     certificate = certify(biased)
     z, x = sample.z[:JUDGED_ROWS], sample.x[:JUDGED_ROWS]
     latents = biased.transform_all(x)

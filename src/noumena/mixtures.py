@@ -1,10 +1,13 @@
-"""Gaussian mixtures whose components may be degenerate: a law of latents, its images, marginals and supports.
+"""Gaussian mixtures whose components may be degenerate: densities of latents, their images, marginals and supports.
 
 A component with a singular covariance lives on an affine subspace, its support: the mean plus the span of the
 covariance. Components are numbered from 0, as in the labels ``u`` that ``sample`` returns.
 
-Reference: Xu et al. (2026), Definition 2.2; Kivva et al. (2022), eq. (2). Renamed: ``λ, μ, Σ`` are ``weights, means,
-covariances``.
+References
+----------
+Xu, Lachapelle, Magliacane (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
+Affine Mixing", Definition 2.2; Kivva, Rajendran, Ravikumar, Aragam (2022), "Identifiability of deep generative models
+without auxiliary information", eq. (2). Renamed: ``λ, μ, Σ`` are ``weights, means, covariances``.
 """
 
 from __future__ import annotations
@@ -20,10 +23,10 @@ from noumena import checks, seeds
 from noumena.deprecated import renamed
 
 ROUNDING = 1e-8
-"""How far, relative to its size, a given covariance may be from symmetric and from having no negative variance."""
+"""Relative tolerance for asymmetry and negative eigenvalues of a given covariance."""
 
 TOLERANCE = 1e-9
-"""Relative size below which a number computed from exactly known parameters counts as zero."""
+"""Relative size below which a number computed from exact parameters counts as zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +56,8 @@ class Support:
     def contains(self, other: Support, *, tolerance: float = TOLERANCE) -> bool:
         """Whether the other subspace lies in this one, up to ``tolerance`` in angle and in distance."""
         gap = other.point - self.point
-        near = np.linalg.norm(self.beside(gap)) <= tolerance * max(1.0, float(np.linalg.norm(gap)))
-        return bool(near) and bool(np.abs(self.beside(other.basis)).max(initial=0) <= tolerance)
+        through_point = np.linalg.norm(self.beside(gap)) <= tolerance * max(1.0, float(np.linalg.norm(gap)))
+        return bool(through_point) and bool(np.abs(self.beside(other.basis)).max(initial=0) <= tolerance)
 
     def meet(self, other: Support, *, tolerance: float = TOLERANCE) -> Support | None:
         """The intersection with another affine subspace; ``None`` when it is empty."""
@@ -73,8 +76,8 @@ def common_basis(directions: Sequence[np.ndarray], *, tolerance: float = TOLERAN
     """The columns of a basis of the whole space that contains a basis of every given span; ``None`` if there is none.
 
     For a set ``T`` of spans, block ``T`` of the basis completes the blocks of larger sets to the intersection ``V_T``.
-    A new span splits every block into what it adds to ``V_T ∩ W`` and the rest. Any common basis has as many members in
-    each part, so ``W`` has a basis among them iff the first parts add up to its dimension.
+    A new span ``W`` splits every block into what it adds to ``V_T ∩ W`` and the rest; ``W`` has a basis among them iff
+    the first parts add up to its dimension, as any common basis has as many members in each part.
 
     >>> plane, across, up, diagonal = np.eye(2), np.eye(2)[:, :1], np.eye(2)[:, 1:], np.ones((2, 1)) / np.sqrt(2)
     >>> np.abs(common_basis([plane, across, up])).tolist(), common_basis([across, up, diagonal])
@@ -118,19 +121,28 @@ def _beyond(V: np.ndarray, U: np.ndarray) -> np.ndarray:
 class Mixture:
     """``Σ_j weights[j] · N(means[j], covariances[j])``; a covariance may be singular, a zero one is a point.
 
+    Parameters
+    ----------
+    weights : array of shape (n_components,)
+        Positive, with sum one.
+    means : array of shape (n_components, n_latents)
+        Means of the components.
+    covariances : array of shape (n_components, n_latents, n_latents)
+        Symmetric, without negative eigenvalues.
+    fitted : bool
+        Whether the numbers were estimated from data, so that nothing about them is exact.
+
+    Examples
+    --------
     >>> cross = Mixture([0.5, 0.5], [[1, 0], [0, 2]], [[[1, 0], [0, 0]], [[0, 0], [0, 3]]])
     >>> cross, cross.ranks().tolist()
     (Mixture(2 components in 2 dimensions), [1, 1])
     """
 
     weights: Any
-    """``(k,)``, positive, with sum one."""
     means: Any
-    """``(k, d)``."""
     covariances: Any
-    """``(k, d, d)``, symmetric, without negative eigenvalues."""
     fitted: bool = False
-    """Whether its numbers were estimated from data, so that nothing about them is exact."""
 
     def __post_init__(self) -> None:
         means = checks.table(self.means, "means").astype(np.float64)
@@ -153,13 +165,13 @@ class Mixture:
         checks.require(
             fitted, "A mixture must be a Mixture or a fitted GaussianMixture.", f"a {type(subject).__name__}"
         )
-        means, given = np.asarray(subject.means_), np.asarray(subject.covariances_)
+        means, covariances = np.asarray(subject.means_), np.asarray(subject.covariances_)
         k, d = means.shape
         full = {
-            "full": lambda: given,
-            "tied": lambda: np.broadcast_to(given, (k, d, d)),
-            "diag": lambda: given[:, :, None] * np.eye(d),
-            "spherical": lambda: given[:, None, None] * np.eye(d),
+            "full": lambda: covariances,
+            "tied": lambda: np.broadcast_to(covariances, (k, d, d)),
+            "diag": lambda: covariances[:, :, None] * np.eye(d),
+            "spherical": lambda: covariances[:, None, None] * np.eye(d),
         }
         kind = checks.one_of(subject.covariance_type, "covariance_type", tuple(full))
         return cls(subject.weights_, means, full[kind](), fitted=True)
@@ -207,8 +219,8 @@ class Mixture:
         for factor, covariance in zip(factors, self.covariances, strict=True):
             moving = np.flatnonzero(np.diag(covariance) > 0)
             variances, directions = np.linalg.eigh(covariance[np.ix_(moving, moving)])
-            kept = np.where(variances > 1e-14 * variances.max(initial=0), variances, 0)  # the rest is rounding
-            factor[np.ix_(moving, moving)] = directions * np.sqrt(kept)
+            positive = np.where(variances > 1e-14 * variances.max(initial=0), variances, 0)  # the rest is rounding
+            factor[np.ix_(moving, moving)] = directions * np.sqrt(positive)
         return factors
 
     # ---- images ------------------------------------------------------------------------------------------
@@ -228,15 +240,15 @@ class Mixture:
 
     def marginal(self, indices: Sequence[int]) -> Mixture:
         """The mixture of some of the latents, in the order given."""
-        kept = [int(i) for i in indices]
-        known = 0 < len(kept) == len(set(kept)) and all(0 <= i < self.n_latents for i in kept)
+        chosen = [int(i) for i in indices]
+        known = 0 < len(chosen) == len(set(chosen)) and all(0 <= i < self.n_latents for i in chosen)
         checks.require(known, f"indices must be distinct latents among 0 to {self.n_latents - 1}.", list(indices))
-        return Mixture(self.weights, self.means[:, kept], self.covariances[:, kept][:, :, kept], self.fitted)
+        return Mixture(self.weights, self.means[:, chosen], self.covariances[:, chosen][:, :, chosen], self.fitted)
 
     def standardised(self) -> Mixture:
-        """The mixture with every latent in units of its spread within components; zeros stay zeros.
+        """The mixture with every latent in units of its standard deviation within components; zeros stay zeros.
 
-        A latent that only moves between components is measured by that, one that never moves by its value.
+        A latent that only varies between components is scaled by that, a constant one by its value.
 
         >>> Mixture([0.5, 0.5], [[0, 6], [9, 6]], [np.diag([9, 0])] * 2).standardised().means.tolist()
         [[0.0, 1.0], [3.0, 1.0]]
@@ -277,9 +289,9 @@ class Mixture:
         [0.8, 0.2]
         """
         first = np.array(self.distinct(tolerance=tolerance))
-        kept = np.unique(first)
-        weights = np.array([self.weights[first == j].sum() for j in kept])
-        return Mixture(weights, self.means[kept], self.covariances[kept], self.fitted)
+        representatives = np.unique(first)
+        weights = np.array([self.weights[first == j].sum() for j in representatives])
+        return Mixture(weights, self.means[representatives], self.covariances[representatives], self.fitted)
 
 
 def _difference(mixture: Mixture, i: int, j: int) -> float:
@@ -288,25 +300,27 @@ def _difference(mixture: Mixture, i: int, j: int) -> float:
     return float(max(apart, np.abs(mixture.covariances[i] - mixture.covariances[j]).max()))
 
 
-def _shaped(given: Any, name: str, shape: tuple[int, ...]) -> np.ndarray:
+def _shaped(values: Any, name: str, shape: tuple[int, ...]) -> np.ndarray:
     try:
-        found: Any = tuple(np.shape(given))
+        shape_of_values: Any = tuple(np.shape(values))
     except ValueError:
-        found = "of unequal rows"
-    checks.require(found == shape, f"{name} must have the shape {shape}, as the means say.", f"shape {found}")
-    return checks.table(np.reshape(given, (1, -1)), name).astype(np.float64).reshape(shape)
+        shape_of_values = "of unequal rows"
+    checks.require(
+        shape_of_values == shape, f"{name} must have the shape {shape}, as the means say.", f"shape {shape_of_values}"
+    )
+    return checks.table(np.reshape(values, (1, -1)), name).astype(np.float64).reshape(shape)
 
 
-def _weights(given: Any, k: int) -> np.ndarray:
-    weights = _shaped(given, "weights", (k,))
+def _weights(values: Any, k: int) -> np.ndarray:
+    weights = _shaped(values, "weights", (k,))
     checks.require(bool((weights > 0).all()), "weights must be positive.", f"{weights.min():g}")
     total = float(weights.sum())
     checks.require(abs(total - 1) <= 1e-6, "weights must sum to one.", f"a sum of {total:g}")
     return weights / total
 
 
-def _covariances(given: Any, k: int, d: int) -> np.ndarray:
-    covariances = _shaped(given, "covariances", (k, d, d))
+def _covariances(values: Any, k: int, d: int) -> np.ndarray:
+    covariances = _shaped(values, "covariances", (k, d, d))
     transposed = covariances.transpose(0, 2, 1)
     size = np.abs(covariances).max(axis=(1, 2))
     skew = np.abs(covariances - transposed).max(axis=(1, 2)) - ROUNDING * size
@@ -315,6 +329,6 @@ def _covariances(given: Any, k: int, d: int) -> np.ndarray:
     covariances = (covariances + transposed) / 2
     lowest = np.linalg.eigvalsh(covariances)[:, 0] + ROUNDING * size
     worst = int(lowest.argmin())
-    given = f"{lowest[worst]:g} in component {worst}"
-    checks.require(bool(lowest[worst] >= 0), "No covariance must have a negative eigenvalue.", given)
+    values = f"{lowest[worst]:g} in component {worst}"
+    checks.require(bool(lowest[worst] >= 0), "No covariance must have a negative eigenvalue.", values)
     return covariances

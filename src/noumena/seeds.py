@@ -1,8 +1,7 @@
-"""A seed in, generators out: the only place randomness is born.
+"""Random generators from a seed and a purpose, e.g. ``generator(7, "shuffle", epoch)``.
 
-Every stream is addressed by a seed and the *purpose* it serves, e.g. ``generator(7, "shuffle", epoch)``.
-Streams are therefore independent of the order in which work happens, which is what makes an
-interrupted fit resume to the same result and a batched fit equal separate ones.
+Streams are independent of the order in which work happens, so that an interrupted fit resumes to the same result and a
+batched fit equals separate ones.
 """
 
 from __future__ import annotations
@@ -38,9 +37,7 @@ def seed_of(random_state: Any) -> int:
 
 
 def _entropy(seed: Any, purpose: tuple[Any, ...]) -> int:
-    """One number per address; different addresses give different numbers, whatever their lengths.
-
-    A whole number is the same address whatever its type; a purpose may also be text.
+    """Entropy of a seed and a purpose, of integers of any type and strings; different ones give different numbers.
 
     >>> _entropy(np.int64(3), ("noise", np.int64(1))) == _entropy(3, ("noise", 1))
     True
@@ -51,8 +48,19 @@ def _entropy(seed: Any, purpose: tuple[Any, ...]) -> int:
 
 
 def generator(seed: Any, *purpose: Any, device: str | torch.device = "cpu") -> torch.Generator:
-    """A torch generator for one purpose of one seed, both whole numbers of at least 0; a purpose may also be text.
+    """A torch generator for one purpose of one seed.
 
+    Parameters
+    ----------
+    seed : int
+        At least 0.
+    purpose : int or str
+        What the stream is for.
+    device : str or torch.device
+        Where it draws.
+
+    Examples
+    --------
     >>> a, b = generator(0, "noise", 3), generator(0, "noise", 3)
     >>> bool((torch.rand(2, generator=a) == torch.rand(2, generator=b)).all())
     True
@@ -68,7 +76,7 @@ def numpy_generator(seed: Any, *purpose: Any) -> np.random.Generator:
 
 @contextmanager
 def global_torch(seed: Any, *purpose: Any) -> Iterator[None]:
-    """Seed torch's global stream for a block (networks initialise from it); the caller's stream comes back after."""
+    """Seed torch's global generator for a block (networks initialise from it), and restore it after."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(generator(seed, *purpose).initial_seed())
         yield

@@ -1,11 +1,14 @@
 """Structure: which observation depends on which latent, and the set algebra of that support.
 
-``S[i, j]`` is true when observation ``i`` depends on latent ``j`` somewhere: the support of the decoder's
-Jacobian. ``col(j)`` is the set of observations of latent ``j``; ``I_i`` the latents of observation ``i``.
+``S[i, j]`` is true when observation ``i`` depends on latent ``j`` somewhere: the support of the decoder's Jacobian.
+``col(j)`` is the set of observations of latent ``j``; ``I_i`` the latents of observation ``i``.
 
-Reference: Zheng et al. (2026), Definitions 1–3. Renamed: ``I_K`` is ``S.of(*K)``.
-Deviations: the closure ``cl(t) = {r : col(t) ⊆ col(r)}`` is reported as an order on latents; what it
-guarantees is decided in ``guarantees``.
+References
+----------
+Zheng, Li, Fan, Wilson, Zhang (2026), "Diverse Dictionary Learning", Definitions 1–3. Renamed: ``I_K`` is ``S.of(*K)``.
+
+Deviations: the closure ``cl(t) = {r : col(t) ⊆ col(r)}`` is an order on latents; what it guarantees is decided in
+``guarantees``.
 """
 
 from __future__ import annotations
@@ -32,13 +35,22 @@ BELOW_PER_BORDERLINE = 6
 EXACT = 1e-9
 """Strengths below this are zeros."""
 LARGEST_DISTANCE = 700.0
-"""Distances on a log scale end here, so that their exponentials are finite."""
+"""Upper bound of distances on a log scale, so that their exponentials are finite."""
 
 
 @dataclass(frozen=True)
 class LatentSet:
-    """Some of the latents, by name; ``&``, ``|``, ``-``, ``^`` and ``~`` compose.
+    """A set of latents by name; ``&``, ``|``, ``-``, ``^`` and ``~`` compose.
 
+    Attributes
+    ----------
+    indices : frozenset of int
+        The latents.
+    universe : tuple of str
+        Names of all latents.
+
+    Examples
+    --------
     >>> S = Structure([[1, 1, 0], [0, 1, 1]])
     >>> S.of("x1") & S.of("x2"), ~S.of("x1")
     (LatentSet(z2), LatentSet(z3))
@@ -87,14 +99,22 @@ class LatentSet:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Why an estimated structure looks as it does: the strength of every entry and the line drawn."""
+    """Why an estimated structure looks as it does.
+
+    Attributes
+    ----------
+    strength : array of shape (n_observed, n_latents)
+        Strength of every dependency.
+    threshold : float
+        Above it an entry is a dependency.
+    """
 
     strength: np.ndarray
     threshold: float
 
     @property
     def margin(self) -> float:
-        """How far the nearest entry is from the threshold, as a factor ≥ 1; near 1 means fragile."""
+        """Distance of the nearest entry from the threshold, as a factor ≥ 1; near 1 means fragile."""
         return float(np.exp(self._distance.min()))
 
     @property
@@ -104,19 +124,16 @@ class Evidence:
 
     @property
     def parts(self) -> bool:
-        """Whether the threshold parts strong entries from faint ones: fewer are near it than are exactly zero, or than
-        one in ``BELOW_PER_BORDERLINE`` of those below it.
-
-        Strengths of a dense decoder are spread evenly from zero on: some five in six of those below a line would be as
-        near to it, and the line is an accident.
+        """Whether the threshold separates strong entries from weak ones: fewer are near it than are exactly zero, or
+        than one in ``BELOW_PER_BORDERLINE`` of those below it. Strengths of a dense decoder fill any gap.
 
         >>> Evidence(np.array([[1.0, 0.9, 0.8, 0.01, 0.001]]), 0.1).parts
         True
         >>> Evidence(np.arange(1, 100)[None] / 100, 0.1).parts
         False
         """
-        near = len(self.borderline())
-        return BELOW_PER_BORDERLINE * near < self.below or near <= int((self.strength < EXACT).sum())
+        borderline = len(self.borderline())
+        return BELOW_PER_BORDERLINE * borderline < self.below or borderline <= int((self.strength < EXACT).sum())
 
     def borderline(self, factor: float = 1.5) -> list[tuple[int, int]]:
         """Entries within ``factor`` of the threshold, either side: those that could flip."""
@@ -132,10 +149,19 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Matching:
-    """One structure's columns matched to another's, and what then differs."""
+    """The columns of one structure matched to another's.
+
+    Attributes
+    ----------
+    permutation : array of shape (n_latents,)
+        For each latent here, the matched latent there; −1: none.
+    missing, extra : int
+        Dependencies that are missing there, and that are only there.
+    f1 : float
+        F1 of the dependencies.
+    """
 
     permutation: np.ndarray
-    """For each latent here, the matched latent there; −1 when there is none."""
     missing: int
     extra: int
     f1: float
@@ -147,8 +173,10 @@ class Matching:
 
 
 def widest_gap(strength: np.ndarray, *, lowest: float = 0.03, highest: float = 0.2) -> float:
-    """The line through the widest gap, on a log scale, of the sorted strengths between two bounds.
+    """Threshold through the widest gap, on a log scale, of the sorted strengths between two bounds.
 
+    Examples
+    --------
     >>> round(widest_gap(np.array([0.9, 0.8, 0.5, 0.02, 0.001])), 2)
     0.08
     """
@@ -159,10 +187,19 @@ def widest_gap(strength: np.ndarray, *, lowest: float = 0.03, highest: float = 0
 
 
 class Structure:
-    """A support matrix with names.
+    """A support matrix with names; see also ``Structure.from_csv`` and ``Structure.from_decoder``.
 
-    Built from anything array-like, a scipy sparse matrix or a data frame, whose names are kept;
-    ``Structure.from_csv`` and ``Structure.from_decoder`` are the other doors.
+    Parameters
+    ----------
+    support : array, scipy sparse matrix or DataFrame of shape (n_observed, n_latents)
+        Entries 0 and 1; names of a frame are kept.
+    observed, latent : iterable of str, optional
+        Names; x1, x2, … and z1, z2, … by default.
+    evidence : Evidence, optional
+        Of an estimated structure.
+
+    Examples
+    --------
 
     >>> S = Structure([[1, 0], [1, 1]], observed=["pulse", "voice"], latent=["age", "mood"])
     >>> S
@@ -185,10 +222,11 @@ class Structure:
         self.observed = _names(index if observed is None else observed, "x", rows, "observed")
         self.latent = _names(header if latent is None else latent, "z", columns, "latent")
         self.evidence = evidence
-        mute = [" ".join(self.latent[j].split()) or "''" for j in np.flatnonzero(self.weights == 0)]
-        checks.require(not mute, "Every latent must touch at least one observation.", f"none for {checks.few(mute)}")
+        unused = [" ".join(self.latent[j].split()) or "''" for j in np.flatnonzero(self.weights == 0)]
+        must = "Every latent must touch at least one observation."
+        checks.require(not unused, must, f"none for {checks.listed(unused)}")
 
-    # ---- doors -------------------------------------------------------------------------------------------
+    # ---- constructors and files --------------------------------------------------------------------------
 
     @classmethod
     def from_csv(cls, path: str | Path) -> Structure:
@@ -203,9 +241,9 @@ class Structure:
             named = not _only_entries(header[1:]) or len(header) < 2
             checks.require(named, f"{path} must begin with a line of names of latents.", f"{','.join(header)!r:.60}")
         entries = [[_ENTRIES.get(cell.strip().lower()) for cell in row[1:]] for row in body]
-        for line, (row, found) in enumerate(zip(body, entries, strict=True), 2):
+        for line, (row, values) in enumerate(zip(body, entries, strict=True), 2):
             checks.require(
-                len(row) == len(header) and None not in found,
+                len(row) == len(header) and None not in values,
                 f"Every row of {path} must have a name and {len(header) - 1} entries 0 or 1.",
                 f"line {line}: {' '.join(','.join(row).split())[:60]}",
             )
@@ -215,12 +253,21 @@ class Structure:
     def from_decoder(
         cls, decoder: Callable, z: Any, *, threshold: float | None = None, observed: Iterable[str] | None = None
     ) -> Structure:
-        """Estimate the support of a decoder's Jacobian at the points ``z`` (batch, latent).
+        """Estimate the support of a decoder's Jacobian.
 
-        An entry's strength is ``mean |∂x_i/∂z_j| · sd(z_j) / sd(x_i)``: the share of an observation's
-        spread that a typical move of the latent makes. Without a ``threshold`` the widest gap in the
-        sorted strengths is used. A latent that touches nothing keeps its strongest entry, so that
-        the structure stays a structure; the evidence shows how weak it is.
+        An entry's strength is ``mean |∂x_i/∂z_j| · sd(z_j) / sd(x_i)``. A latent without a dependency keeps its
+        strongest entry; the evidence shows how weak it is.
+
+        Parameters
+        ----------
+        decoder : callable
+            From tensors (batch, latent) to observations, row by row.
+        z : array of shape (n_points, n_latents)
+            The points.
+        threshold : float, optional
+            Strength above which an entry is a dependency; by default in the widest gap of the strengths.
+        observed : iterable of str, optional
+            Names of the observations.
         """
         strength = _strength(decoder, z)
         line = widest_gap(strength) if threshold is None else checks.number(threshold, "threshold", minimum=0)
@@ -302,7 +349,7 @@ class Structure:
 
     @cached_property
     def kinds(self) -> tuple[tuple[int, ...], ...]:
-        """Observations with the same latents, which no set query tells apart: groups with equal rows, in order.
+        """Groups of observations with equal rows, which no set query tells apart.
 
         >>> Structure([[1, 1], [0, 1], [1, 1]]).kinds
         ((0, 2), (1,))
@@ -348,9 +395,9 @@ class Structure:
         """
         shared = self.shared
         t = np.repeat(np.arange(self.n_latents), np.diff(shared.indptr))
-        kept = shared.data == self.weights[t]
-        coordinates = (t[kept], shared.indices[kept])
-        return sparse.csr_array((np.ones(kept.sum(), dtype=bool), coordinates), shape=shared.shape)
+        contained = shared.data == self.weights[t]
+        coordinates = (t[contained], shared.indices[contained])
+        return sparse.csr_array((np.ones(contained.sum(), dtype=bool), coordinates), shape=shared.shape)
 
     def closure(self, latent: str | int) -> LatentSet:
         """``cl(t) = {r : col(t) ⊆ col(r)}``: the latents that act wherever ``t`` acts.
@@ -381,8 +428,8 @@ class Structure:
         """
         from scipy.optimize import linear_sum_assignment
 
-        must, given = "Structures must have the same observations.", f"{self.n_observed} and {other.n_observed} rows"
-        checks.require(self.n_observed == other.n_observed, must, given)
+        must, sizes = "Structures must have the same observations.", f"{self.n_observed} and {other.n_observed} rows"
+        checks.require(self.n_observed == other.n_observed, must, sizes)
         ours, theirs = self.support.astype(np.int32), other.support.astype(np.int32)
         overlap = (ours.T @ theirs).toarray()
         rows, columns = linear_sum_assignment(-overlap)
@@ -423,9 +470,9 @@ def _strength(decoder: Callable, z: Any) -> np.ndarray:
 
 
 def _framed(support: Any) -> tuple[Any, list[str] | None, list[str] | None]:
-    """Cells of a frame and its names of observations and latents; those that only count from 0 are none.
+    """Cells of a frame and its names of observations and latents, None for default integer names.
 
-    Rows without names of their own, as in polars, have them in the first column where a file would: by header or words.
+    Without an index, as in polars, names of observations may be in the first column, as in a file.
     """
     if not all(hasattr(support, part) for part in ("shape", "columns", "dtypes")):
         return support, None, None
@@ -466,7 +513,7 @@ def _boolean(support: Any) -> Any:
 
 
 def _alike(matrix: Any) -> list[list[int]]:
-    """Equal rows of a csr matrix, or columns of a csc one, together in the order they first come."""
+    """Groups of equal rows of a csr matrix, or columns of a csc one."""
     groups: dict[bytes, list[int]] = {}
     for k, (start, stop) in enumerate(pairwise(matrix.indptr.tolist())):
         groups.setdefault(matrix.indices[start:stop].tobytes(), []).append(k)
@@ -490,6 +537,6 @@ def position(key: Any, names: tuple[str, ...], kind: str) -> int:
     if isinstance(key, str):
         checks.require(key in names, f"{kind} must be one of the structure's names.", f"{key!r}")
         return names.index(key)
-    whole = hasattr(key, "__index__") and not isinstance(key, bool) and 0 <= int(key) < len(names)
-    checks.require(whole, f"{kind} index must be below {len(names)}.", f"{key}")
+    valid = hasattr(key, "__index__") and not isinstance(key, bool) and 0 <= int(key) < len(names)
+    checks.require(valid, f"{kind} index must be below {len(names)}.", f"{key}")
     return int(key)

@@ -1,8 +1,7 @@
-"""How many threads a job of this size gets.
+"""Number of torch threads for a job.
 
-On small machines a second OpenMP thread makes small tensors slower, not faster: every operation ends
-in a spinning barrier. One thread is the rule; all threads are handed out only when a single step does
-more arithmetic than ``WORTH_A_SECOND_THREAD``. Parallelism over seeds comes from batching instead.
+On small machines a second OpenMP thread makes small tensors slower: every operation ends in a spinning barrier. One
+thread is the rule; all threads are used only when a single step does more arithmetic than ``WORTH_A_SECOND_THREAD``.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def wanted(work: float, available: int) -> int:
 
 @contextmanager
 def for_work(work: float) -> Iterator[int]:
-    """Run a block with the right number of torch threads; the caller's setting comes back after it."""
+    """Run a block with the right number of torch threads, and restore the caller's setting after."""
     before = torch.get_num_threads()
     chosen = wanted(work, before)
     if chosen != before:

@@ -11,7 +11,7 @@ from scipy.stats import ortho_group
 
 from noumena import align
 from noumena.audits import alignment_errors, audit
-from noumena.audits.words import CONSISTENCY, overall_efficiency
+from noumena.audits.record import CONSISTENCY, overall_efficiency
 from noumena.checks import InputError
 from noumena.guarantees.agreement import AFFINE, ICA, PERMUTATION, RIGID, efficiency
 from noumena.guarantees.lipschitz import diameter
@@ -185,7 +185,7 @@ def test_affine_maps_of_few_rows_are_held_back_and_said_so():
     g = rng.normal(size=(100, 80))
     found = audit([g, g + 0.05 * rng.normal(size=(100, 80))], **QUICK)
     assert np.nanmin(found.r2[AFFINE]) > 0.3
-    assert any("held back by a ridge: 80 fitted rows for 80 columns" in note for note in found.notes)
+    assert any("regularised by a ridge: 80 fitted rows for 80 columns" in note for note in found.notes)
 
 
 def test_ica_of_few_rows_is_not_judged_and_said_so():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from noumena.audits.axes import separable
-from noumena.audits.turning import preference
+from noumena.audits.rotation_test import preference
 
 ROWS, SEEDS = 300, range(60)
 

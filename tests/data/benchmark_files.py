@@ -88,8 +88,8 @@ def numbered_folder(path: Path, pixels: np.ndarray, *, inside: str = "images") -
     from PIL import Image
 
     (path / inside).mkdir(parents=True, exist_ok=True)
-    for number, picture in enumerate(pixels):
-        Image.fromarray(picture).save(path / inside / f"{number:06}.png")
+    for number, image in enumerate(pixels):
+        Image.fromarray(image).save(path / inside / f"{number:06}.png")
     return path
 
 

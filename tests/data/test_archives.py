@@ -17,7 +17,7 @@ import pytest
 
 from noumena.checks import InputError
 from noumena.data import archives
-from noumena.data.archives import Dataset, Mapped, Member
+from noumena.data.archives import ArchiveMember, HDF5Dataset, MappedArray
 from noumena.data.benchmarks import mpi3d, shapes3d
 
 RNG = np.random.default_rng(0)
@@ -59,21 +59,21 @@ def test_members_are_what_numpy_reads(tmp_path: Path, save: Callable[..., None],
     }
     save(tmp_path / "x.npz", **arrays)
     for name, array in arrays.items():
-        member = Member(tmp_path / "x.npz", name)
+        member = ArchiveMember(tmp_path / "x.npz", name)
         assert (member.shape, member.dtype) == (array.shape, array.dtype)
         np.testing.assert_array_equal(archives.array(tmp_path / "x.npz", name), array)
-    np.testing.assert_array_equal(Member(tmp_path / "x.npz", "table")[np.array([0, 3])], arrays["table"][[0, 3]])
+    np.testing.assert_array_equal(ArchiveMember(tmp_path / "x.npz", "table")[np.array([0, 3])], arrays["table"][[0, 3]])
 
 
 def test_members_say_how_they_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pixels = drawn(300, 8, 8)
     np.savez(tmp_path / "plain.npz", x=pixels)
     np.savez_compressed(tmp_path / "small.npz", x=pixels)
-    assert Member(tmp_path / "plain.npz", "x").how == "memory-mapped"
-    assert Member(tmp_path / "small.npz", "x").how == "in memory"
+    assert ArchiveMember(tmp_path / "plain.npz", "x").how == "memory-mapped"
+    assert ArchiveMember(tmp_path / "small.npz", "x").how == "in memory"
     monkeypatch.setattr(archives, "LARGEST", 1000)
     monkeypatch.setattr(archives, "PIECE", 777)
-    large = Member(tmp_path / "small.npz", "x")
+    large = ArchiveMember(tmp_path / "small.npz", "x")
     assert large.how == "in a temporary file"
     np.testing.assert_array_equal(large[...], pixels)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(large))[np.array([5])], pixels[[5]])
@@ -82,13 +82,13 @@ def test_members_say_how_they_are_held(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_temporary_file_has_no_name_and_needs_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(archives, "LARGEST", 10)
-    filed = archives.room((3, 5), np.uint8)
+    filed = archives.allocate((3, 5), np.uint8)
     assert isinstance(filed, np.memmap)
     filed[1] = 7
     assert filed.sum() == 35
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2e9))
-    text = refusal(lambda: archives.room((3 * 10**9,), np.uint8))
+    text = refusal(lambda: archives.allocate((3 * 10**9,), np.uint8))
     assert text == (
         "The temporary directory must have room for 3 GB of decompressed images. Got 2 GB; TMPDIR names another."
     )
@@ -99,7 +99,7 @@ def test_an_archive_behind_other_bytes_is_mapped_at_the_right_place(tmp_path: Pa
     np.savez(tmp_path / "x.npz", before=drawn(5), x=pixels)
     joined = b"some bytes before" + (tmp_path / "x.npz").read_bytes()
     (tmp_path / "y.npz").write_bytes(joined)
-    np.testing.assert_array_equal(Member(tmp_path / "y.npz", "x")[...], pixels)
+    np.testing.assert_array_equal(ArchiveMember(tmp_path / "y.npz", "x")[...], pixels)
 
 
 # ---- only what is asked for --------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def test_eight_pictures_of_a_large_hdf5_file_are_read_alone(tmp_path: Path, larg
 @pytest.mark.parametrize("chunks", [None, (1, 4, 4), (7, 2, 4), (100, 4, 4)])
 def test_datasets_are_read_at_any_rising_places(tmp_path: Path, chunks: Any) -> None:
     pixels = drawn(100, 4, 4)
-    found = Dataset(h5(tmp_path / "x.h5", pixels, chunks=chunks), "images")
+    found = HDF5Dataset(h5(tmp_path / "x.h5", pixels, chunks=chunks), "images")
     assert found.together == (chunks[0] if chunks else 1)
     for places in ([0], [99], [3, 4, 5], [0, 6, 7, 13, 14, 99], list(range(100)), []):
         np.testing.assert_array_equal(found[np.array(places, dtype=int)], pixels[places])
@@ -166,8 +166,8 @@ def test_neighbours_and_places_of_one_piece_are_read_as_one_range() -> None:
 def test_a_dataset_must_be_an_array_that_is_there(tmp_path: Path) -> None:
     with pytest.importorskip("h5py").File(tmp_path / "x.h5", "w") as file:
         file.create_group("images")
-    assert refusal(lambda: Dataset(tmp_path / "x.h5", "images")) == "images must be an array. Got a group."
-    assert refusal(lambda: Dataset(tmp_path / "x.h5", "labels")) == "x.h5 must hold labels. Got images."
+    assert refusal(lambda: HDF5Dataset(tmp_path / "x.h5", "images")) == "images must be an array. Got a group."
+    assert refusal(lambda: HDF5Dataset(tmp_path / "x.h5", "labels")) == "x.h5 must hold labels. Got images."
 
 
 def test_a_pickled_source_is_small_and_opens_its_file_anew(tmp_path: Path) -> None:
@@ -176,10 +176,10 @@ def test_a_pickled_source_is_small_and_opens_its_file_anew(tmp_path: Path) -> No
     np.savez_compressed(tmp_path / "packed.npz", x=pixels)
     (tmp_path / "raw").write_bytes(b"12" + pixels.tobytes())
     sources = [
-        Member(tmp_path / "plain.npz", "x"),
-        Member(tmp_path / "packed.npz", "x"),
-        Mapped(tmp_path / "raw", 2, (50, 100), np.uint8),
-        Dataset(h5(tmp_path / "x.h5", pixels), "images"),
+        ArchiveMember(tmp_path / "plain.npz", "x"),
+        ArchiveMember(tmp_path / "packed.npz", "x"),
+        MappedArray(tmp_path / "raw", 2, (50, 100), np.uint8),
+        HDF5Dataset(h5(tmp_path / "x.h5", pixels), "images"),
     ]
     for source in sources:
         assert len(pickle.dumps(source)) < 1000
@@ -187,7 +187,7 @@ def test_a_pickled_source_is_small_and_opens_its_file_anew(tmp_path: Path) -> No
 
 
 def test_a_dataset_is_opened_again_after_a_fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Dataset(h5(tmp_path / "x.h5", drawn(5, 4)), "images")
+    found = HDF5Dataset(h5(tmp_path / "x.h5", drawn(5, 4)), "images")
     before = found._data
     found[np.array([0])]
     assert found._data is before
@@ -205,7 +205,7 @@ def test_a_member_shorter_than_its_header_says_is_refused(tmp_path: Path) -> Non
     for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         with zipfile.ZipFile(tmp_path / "x.npz", "w", compression) as archive:
             archive.writestr("x.npy", whole[:-4])
-        assert "x has 26 bytes for shape (10, 3)" in refusal(lambda: Member(tmp_path / "x.npz", "x"))
+        assert "x has 26 bytes for shape (10, 3)" in refusal(lambda: ArchiveMember(tmp_path / "x.npz", "x"))
 
 
 def test_headers_of_other_kinds_are_refused(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_headers_of_other_kinds_are_refused(tmp_path: Path) -> None:
     for bytes_, sentence in ((whole[:6] + b"\x03\x00" + whole[8:], "version (3, 0)"), (b"no array", "magic string")):
         with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
             archive.writestr("x.npy", bytes_)
-        assert sentence in refusal(lambda: Member(tmp_path / "x.npz", "x"))
+        assert sentence in refusal(lambda: ArchiveMember(tmp_path / "x.npz", "x"))
 
 
 def test_damage_inside_a_compressed_member_is_found(tmp_path: Path) -> None:
@@ -222,4 +222,4 @@ def test_damage_inside_a_compressed_member_is_found(tmp_path: Path) -> None:
     damaged = bytearray((tmp_path / "x.npz").read_bytes())
     damaged[3000:3100] = bytes(100)
     (tmp_path / "y.npz").write_bytes(damaged)
-    assert "y.npz must be a complete .npz file" in refusal(lambda: Member(tmp_path / "y.npz", "x"))
+    assert "y.npz must be a complete .npz file" in refusal(lambda: ArchiveMember(tmp_path / "y.npz", "x"))

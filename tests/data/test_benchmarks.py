@@ -192,7 +192,7 @@ def test_numbered_pictures_are_places_in_their_grid(
     np.testing.assert_array_equal(found.pixels, pixels.transpose(0, 3, 1, 2))
     assert load(tmp_path / "images", sizes=sizes, size=2).shape == (3, 2, 2)
     (tmp_path / "images" / "000001.png").unlink()
-    assert f"must be {n}; part=True takes fewer. Got {n - 1} pictures." in refusal(lambda: load(tmp_path, sizes=sizes))
+    assert f"must be {n}; part=True takes fewer. Got {n - 1} images." in refusal(lambda: load(tmp_path, sizes=sizes))
     fewer = load(tmp_path, sizes=sizes, part=True)
     np.testing.assert_array_equal(fewer.factors, np.delete(found.factors, 1, axis=0))
     np.testing.assert_array_equal(fewer.pixels, np.delete(pixels, 1, axis=0).transpose(0, 3, 1, 2))
@@ -212,7 +212,7 @@ def test_the_published_numbers_of_falcor3d_and_isaac3d_are_known(
 
     Image.fromarray(drawn(2, 2, 3)).save(tmp_path / f"{level:06}.png")
     assert load(tmp_path, part=True).factors.tolist() == [list(place)]
-    assert "part=True takes fewer. Got 1 pictures." in refusal(lambda: load(tmp_path))
+    assert "part=True takes fewer. Got 1 images." in refusal(lambda: load(tmp_path))
 
 
 @pytest.mark.parametrize("name", benchmarks.TABLES)
@@ -227,7 +227,7 @@ def test_a_table_beside_numbered_pictures_must_follow_their_numbers(tmp_path: Pa
 
     assert with_table(values).complete
     assert f"{name} must have shape (12, 7). Got shape (11, 7)" in refusal(lambda: with_table(values[1:]))
-    assert f"{name} must follow the numbers of the pictures. Got column 1 does not." == refusal(
+    assert f"{name} must follow the numbers of the images. Got column 1 does not." == refusal(
         lambda: with_table(values[:, [0, 4, 2, 3, 1, 5, 6]])
     )
     assert "column 4" in refusal(lambda: with_table(np.where(values == 1 - 2 / 7, 1, values)))
@@ -286,12 +286,12 @@ def test_the_real_dsprites_are_shapes_that_move_with_their_factors() -> None:
     sample = found.sample(500, size=32)
     assert sample.x.shape == (500, 1024)
     assert (sample.x.min(), sample.x.max()) == (0, 1)
-    pictures = sample.x.reshape(-1, 32, 32)
-    across = (pictures.sum(axis=1) @ np.arange(32)) / pictures.sum(axis=(1, 2))
-    down = (pictures.sum(axis=2) @ np.arange(32)) / pictures.sum(axis=(1, 2))
+    images = sample.x.reshape(-1, 32, 32)
+    across = (images.sum(axis=1) @ np.arange(32)) / images.sum(axis=(1, 2))
+    down = (images.sum(axis=2) @ np.arange(32)) / images.sum(axis=(1, 2))
     assert np.corrcoef(across, sample.z[:, 3])[0, 1] > 0.99
     assert np.corrcoef(down, sample.z[:, 4])[0, 1] > 0.99
-    assert np.corrcoef(np.sqrt(pictures.sum(axis=(1, 2))), sample.z[:, 1])[0, 1] > 0.8
+    assert np.corrcoef(np.sqrt(images.sum(axis=(1, 2))), sample.z[:, 1])[0, 1] > 0.8
 
 
 def test_the_real_sprites_are_a_complete_grid_of_colours() -> None:

@@ -1,4 +1,4 @@
-"""Folders of pictures: every picture with its factors, in the order of names; what does not fit is named."""
+"""Folders of images: every image with its factors, in the order of names; what does not fit is named."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def table(path: Path, text: str) -> Path:
     return path
 
 
-# ---- pictures ----------------------------------------------------------------------------------------------------
+# ---- images ----------------------------------------------------------------------------------------------------
 
 
 def test_pictures_come_back_in_the_order_of_their_names(tmp_path: Path) -> None:
@@ -92,9 +92,7 @@ def test_pictures_with_a_palette_come_back_in_its_colours(tmp_path: Path) -> Non
 def test_pictures_of_many_sizes_are_stretched_to_one(tmp_path: Path) -> None:
     first, second = saved(tmp_path / "a.png", drawn(4, 6, 3)), saved(tmp_path / "b.png", drawn(5, 5, 3))
     text = refusal(lambda: folder(tmp_path))
-    assert (
-        text == "Pictures must all be 4 × 6 pixels like a.png. Got 5 × 5 in b.png; resize them first, or give a size."
-    )
+    assert text == "Images must all be 4 × 6 pixels like a.png. Got 5 × 5 in b.png; resize them first, or give a size."
     found = folder(tmp_path, size=(3, 5))
     assert found.shape == (3, 3, 5)
     expected = np.asarray(Image.fromarray(second).resize((5, 3), Image.Resampling.LANCZOS))
@@ -105,8 +103,10 @@ def test_pictures_of_many_sizes_are_stretched_to_one(tmp_path: Path) -> None:
 
 def test_opening_reads_headers_and_one_picture_only(three: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
-    reader = image_files.Pictures._picture
-    monkeypatch.setattr(image_files.Pictures, "_picture", lambda self, place: read.append(place) or reader(self, place))
+    reader = image_files.ImageFiles._picture
+    monkeypatch.setattr(
+        image_files.ImageFiles, "_picture", lambda self, place: read.append(place) or reader(self, place)
+    )
     found = folder(three)
     assert set(read) == {0}
     read.clear()
@@ -156,7 +156,7 @@ def test_names_in_a_table_may_have_their_sub_folders_or_not(tmp_path: Path) -> N
     long = table(tmp_path / "l.csv", "file,level\ny/1.png,5\nx/1.png,7\ny/2.png,5\n")
     assert folder(tmp_path, long).factors.tolist() == [[1], [0], [0]]
     unclear = table(tmp_path / "u.csv", "file,level\ny/2.png,5\n1.png,7\n1.png,7\n")
-    assert "must be of a picture in the folder. Got 1.png, 1.png." in refusal(lambda: folder(tmp_path, unclear))
+    assert "must be of an image in the folder. Got 1.png, 1.png." in refusal(lambda: folder(tmp_path, unclear))
 
 
 # ---- refusals ----------------------------------------------------------------------------------------------------
@@ -165,15 +165,15 @@ def test_names_in_a_table_may_have_their_sub_folders_or_not(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("file,n\na.bmp,1\nb.png,2\n", "Every picture must have a row in t.csv. Got none for c.PNG."),
-        ("file,n\na.bmp,1\nb.png,2\nb.png,3\nc.PNG,3\n", "Every picture must have one row in t.csv. Got b.png twice."),
+        ("file,n\na.bmp,1\nb.png,2\n", "Every image must have a row in t.csv. Got none for c.PNG."),
+        ("file,n\na.bmp,1\nb.png,2\nb.png,3\nc.PNG,3\n", "Every image must have one row in t.csv. Got b.png twice."),
         (
             "file,n\na.bmp,1\nb.png,2\nc.PNG,3\nd.png,3\n",
-            "Every row of t.csv must be of a picture in the folder. Got d.png.",
+            "Every row of t.csv must be of an image in the folder. Got d.png.",
         ),
-        ("who,n\nx,1\ny,2\nz,3\n", "t.csv must have a column of names of the pictures. Got columns who, n."),
-        ("who,n\n4,1\n5,2\n6,3\n", "t.csv must have a column of names of the pictures. Got columns who, n."),
-        ("file\na.bmp\nb.png\nc.PNG\n", "t.csv must have a factor beside the names of the pictures. Got columns file."),
+        ("who,n\nx,1\ny,2\nz,3\n", "t.csv must have a column of names of the images. Got columns who, n."),
+        ("who,n\n4,1\n5,2\n6,3\n", "t.csv must have a column of names of the images. Got columns who, n."),
+        ("file\na.bmp\nb.png\nc.PNG\n", "t.csv must have a factor beside the names of the images. Got columns file."),
         ("a.bmp,1\nb.png,2\nc.PNG,3\n", "The columns of t.csv must have names. Got no header."),
         ("file,n,n\na.bmp,1,1\nb.png,2,1\nc.PNG,3,1\n", "The columns of t.csv must have different names."),
         ("file,n\na.bmp,\nb.png,2\nc.PNG,3\n", "Every cell of t.csv must be filled. Got an empty one on line 2."),
@@ -198,32 +198,32 @@ def test_other_tables_are_refused(three: Path, tmp_path: Path) -> None:
 
 
 def test_folders_without_pictures_are_refused(tmp_path: Path) -> None:
-    assert refusal(lambda: folder(tmp_path / "gone")) == "The folder of pictures must exist. Got gone."
+    assert refusal(lambda: folder(tmp_path / "gone")) == "The folder of images must exist. Got gone."
     (tmp_path / "empty").mkdir()
     text = refusal(lambda: folder(tmp_path / "empty"))
-    assert text.startswith("A folder must hold pictures (.png, .jpg,")
+    assert text.startswith("A folder must hold images (.png, .jpg,")
     assert text.endswith("Got none in empty.")
 
 
 def test_unreadable_pictures_are_named(three: Path) -> None:
     whole = (three / "c.PNG").read_bytes()
     (three / "c.PNG").write_bytes(b"no picture")
-    assert refusal(lambda: folder(three)).startswith("c.PNG must be a complete picture. Got: cannot identify")
+    assert refusal(lambda: folder(three)).startswith("c.PNG must be a complete image. Got: cannot identify")
     (three / "c.PNG").write_bytes(b"")
-    assert refusal(lambda: folder(three, size=2)).startswith("c.PNG must be a complete picture.")
+    assert refusal(lambda: folder(three, size=2)).startswith("c.PNG must be a complete image.")
     (three / "c.PNG").write_bytes(whole[: len(whole) - 40])
     found = folder(three)  # its header is there
     assert found.pictures([0, 1]).shape == (2, 72)
-    assert refusal(lambda: found.pictures([2])).startswith("c.PNG must be a complete picture.")
+    assert refusal(lambda: found.pictures([2])).startswith("c.PNG must be a complete image.")
     (three / "c.PNG").unlink()
-    assert "c.PNG must be a complete picture." in refusal(lambda: found.pictures([2]))
+    assert "c.PNG must be a complete image." in refusal(lambda: found.pictures([2]))
 
 
 def test_a_picture_that_changed_its_shape_is_refused_when_it_is_read(three: Path) -> None:
     found = folder(three)
     saved(three / "b.png", drawn(5, 5, 3))
     text = refusal(lambda: found.pictures([1]))
-    assert text == "Pictures must all be 4 × 6 pixels, or size must be given. Got 5 × 5 in b.png."
+    assert text == "Images must all be 4 × 6 pixels, or size must be given. Got 5 × 5 in b.png."
 
 
 def test_pictures_of_more_than_eight_bits_are_refused(tmp_path: Path) -> None:
@@ -241,4 +241,4 @@ def test_sizes_that_are_none_are_refused(three: Path) -> None:
 def test_without_pillow_the_package_to_install_is_named(three: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
     text = refusal(lambda: folder(three))
-    assert text == "Pictures must have the package Pillow; install noumena[data]. Got an ImportError."
+    assert text == "Images must have the package Pillow; install noumena[data]. Got an ImportError."

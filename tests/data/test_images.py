@@ -1,4 +1,4 @@
-"""Images: pictures, rows and samples come back exactly from wherever they lie, and only what is asked for is read."""
+"""Images: rows and samples come back exactly from wherever they lie, and only what is asked for is read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Counting:
         return self.array[places]
 
 
-# ---- pictures ----------------------------------------------------------------------------------------------------
+# ---- images ----------------------------------------------------------------------------------------------------
 
 
 def test_pictures_are_flat_bytes_channel_by_channel_in_the_order_asked_for() -> None:
@@ -233,4 +233,4 @@ def test_rows_and_samples_that_are_not_there_are_refused() -> None:
     assert "n must be at most the 3 images there are. Got 4." in refusal(lambda: found.sample(4))
     assert "n must be a whole number" in refusal(lambda: found.sample(0))
     for index in ([0, 3], [-4], [True, False], [0.5]):
-        assert "index must be whole numbers from -3 to 2" in refusal(lambda index=index: found.pictures(index))
+        assert "index must be integers from -3 to 2" in refusal(lambda index=index: found.pictures(index))

@@ -174,7 +174,7 @@ def test_ica_fits_a_mapped_file_in_blocks_and_never_asks_for_all_of_it(tmp_path:
 
 
 def test_arrays_on_disk_are_read_in_stretches_of_rows(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(readers, "AT_ONCE", 4 * 8)
+    monkeypatch.setattr(readers, "CHUNK", 4 * 8)
     asked: list[int] = []
 
     class Data:
@@ -184,7 +184,7 @@ def test_arrays_on_disk_are_read_in_stretches_of_rows(tmp_path: Path, monkeypatc
             asked.append(len(X[some]))
             return X[some]
 
-    found = readers._stretched(Data(), None, readers.Asked(choice=looked_at.Choice([2])), "x")
+    found = readers._chunked(Data(), None, readers.ReadOptions(choice=looked_at.ColumnChoice([2])), "x")
     assert asked == [8, 8, 8, 6]
     np.testing.assert_array_equal(found.x, X[:, [2]])
 
@@ -261,7 +261,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     monkeypatch.setitem(sys.modules, package, None)
     extra = "bio" if package == "anndata" else "data"
     assert refusal(path) == (
-        f"{ending} files must have {package} to be read. Got none; pip install 'noumena[{extra}]'."
+        f"{ending} files must have the package {package}; install noumena[{extra}]. Got an ImportError."
     )
 
 
@@ -324,13 +324,13 @@ def test_numbers_that_lie_in_another_file_are_refused(tmp_path: Path) -> None:
         file.create_virtual_dataset("x", layout)
     for name in ("outside", "virtual"):
         assert refusal(tmp_path / f"{name}.h5") == (
-            f"{name}.h5 must hold its numbers itself. Got numbers that lie in another file."
+            f"{name}.h5 must store its arrays itself. Got an external or virtual dataset."
         )
     assert "linked.h5 must hold one array, or --key must name one. Got arrays none" in refusal(tmp_path / "linked.h5")
 
 
 def test_cells_of_text_are_parted_as_the_ending_says(tmp_path: Path) -> None:
     (tmp_path / "d.tsv").write_text("a,b\n1,2\n")
-    assert refusal(tmp_path / "d.tsv") == "The cells of d.tsv must be parted by tabs. Got ',' in the first line."
+    assert refusal(tmp_path / "d.tsv") == "Columns of d.tsv must be separated by tabs. Got ',' in the first line."
     (tmp_path / "d.csv").write_text("a\tb\n1\t2\n")
-    assert refusal(tmp_path / "d.csv") == "The cells of d.csv must be parted by commas. Got a tab in the first line."
+    assert refusal(tmp_path / "d.csv") == "Columns of d.csv must be separated by commas. Got a tab in the first line."

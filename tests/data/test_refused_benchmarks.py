@@ -206,7 +206,7 @@ def test_wrong_types_of_pixels_are_refused_by_every_loader(tmp_path: Path) -> No
     folder = numbered_folder(tmp_path / "falcor", drawn(12, 2, 2, 3))
     Image.fromarray(np.zeros((2, 2), np.uint16)).save(folder / "images" / "000000.png")
     text = refusal(lambda: falcor3d(folder, sizes=FALCOR))
-    assert text.startswith("Pictures must be grey or in colour, with eight bits a channel. Got 000000.png of mode I;16")
+    assert text.startswith("Images must be grey or in colour, with eight bits a channel. Got 000000.png of mode I;16")
 
 
 def test_missing_tables_of_factors_are_refused_by_every_loader(tmp_path: Path) -> None:
@@ -288,8 +288,8 @@ def test_matrices_of_smallnorb_that_do_not_fit_are_refused(tmp_path: Path) -> No
 
 def test_pictures_with_other_numbers_are_refused(tmp_path: Path) -> None:
     folder = numbered_folder(tmp_path, drawn(12, 2, 2, 3))
-    assert "Falcor3D must be 233280; part=True takes fewer. Got 12 pictures." in refusal(lambda: falcor3d(folder))
-    assert "Isaac3D must be 737280; part=True takes fewer. Got 12 pictures." in refusal(lambda: isaac3d(folder))
+    assert "Falcor3D must be 233280; part=True takes fewer. Got 12 images." in refusal(lambda: falcor3d(folder))
+    assert "Isaac3D must be 737280; part=True takes fewer. Got 12 images." in refusal(lambda: isaac3d(folder))
     assert "must be numbered below 6. Got 6, 7, 8, 9, 10 and 1 more." in refusal(lambda: isaac3d(folder, sizes=ISAAC))
     assert "Falcor3D must have 7 factors. Got 1 sizes." in refusal(lambda: falcor3d(folder, sizes=(12,)))
     assert "must be a whole number" in refusal(lambda: falcor3d(folder, sizes=(12, 1, 1, 1, 1, 1, 0)))
@@ -298,7 +298,7 @@ def test_pictures_with_other_numbers_are_refused(tmp_path: Path) -> None:
     (folder / "images" / "12.png").write_bytes(b"")
     assert "must be numbered, 000000.png and so on. Got 12.png." in refusal(lambda: falcor3d(folder, sizes=FALCOR))
     (tmp_path / "none").mkdir()
-    assert "Got 0 pictures" in refusal(lambda: falcor3d(tmp_path / "none", part=True))
+    assert "Got 0 images" in refusal(lambda: falcor3d(tmp_path / "none", part=True))
 
 
 def test_levels_beyond_the_published_grids_are_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from noumena.audits.tables import varying_table
 from noumena.checks import InputError
-from noumena.data import texts
+from noumena.data import delimited
 from noumena.data.tables import read_prepared, read_table
 
 X = np.random.default_rng(0).normal(size=(20, 3))
@@ -152,7 +152,7 @@ def test_codes_for_missing_cells_are_found_in_arrays_and_frames(tmp_path: Path) 
 def test_other_signs_between_cells_and_in_numbers_are_read_on_request(tmp_path: Path) -> None:
     path = put(tmp_path / "own.csv", "a;b\n1,5;2\n-2,25;3,75\n")
     assert refusal(path) == (
-        "The cells of own.csv must be parted by commas, or --sep must say by what. Got ';' in the first line."
+        "Columns of own.csv must be separated by commas, or as --sep says. Got ';' in the first line."
     )
     assert refusal(path, sep=";") == (
         "Column 'a' of own.csv must hold numbers only. Got words, such as '1,5' on line 2; leave it out with --drop a, "
@@ -161,11 +161,11 @@ def test_other_signs_between_cells_and_in_numbers_are_read_on_request(tmp_path: 
     np.testing.assert_array_equal(read_prepared(path, sep=";", decimal=",").x, [[1.5, 2], [-2.25, 3.75]])
     tabs = put(tmp_path / "tabs.csv", "a\tb\n1\t2\n3\t5\n")
     np.testing.assert_array_equal(read_prepared(tabs, sep="tab").x, [[1, 2], [3, 5]])
-    assert refusal(path, sep=";;") == "--sep must be one sign, or tab. Got ';;'."
+    assert refusal(path, sep=";;") == "--sep must be one character, or tab. Got ';;'."
     assert refusal(path, sep=",", decimal=",") == (
-        "--decimal must be a point or a comma, and not the sign between cells. Got ','."
+        "--decimal must be a point or a comma, and not the column separator. Got ','."
     )
-    assert refusal(path, read_table) == ("The cells of own.csv must be parted by commas. Got ';' in the first line.")
+    assert refusal(path, read_table) == ("Columns of own.csv must be separated by commas. Got ';' in the first line.")
 
 
 def test_a_header_over_decimal_commas_is_known(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_text_under_another_name_is_named(tmp_path: Path, ending: str) -> None:
 
 def test_objects_are_refused_without_advice_to_unpickle_them(tmp_path: Path) -> None:
     np.save(tmp_path / "own.npy", np.array([[{}]], dtype=object), allow_pickle=True)
-    assert refusal(tmp_path / "own.npy").endswith("Got Python's objects, which are never unpickled.")
+    assert refusal(tmp_path / "own.npy").endswith("Got pickled Python objects, which are never loaded.")
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le"])
@@ -206,7 +206,7 @@ def test_packed_text_is_read(tmp_path: Path, name: str) -> None:
 def test_packed_text_must_not_be_much_larger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with gzip.open(tmp_path / "own.csv.gz", "wt") as file:
         file.write("a,b\n" + "1,2\n" * 1000)
-    monkeypatch.setattr(texts, "UNPACKED", 1000)
+    monkeypatch.setattr(delimited, "MOST_BYTES", 1000)
     assert refusal(tmp_path / "own.csv.gz") == (
         "own.csv.gz must unpack to at most 1000 bytes. Got more; unpack it first."
     )

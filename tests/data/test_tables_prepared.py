@@ -12,7 +12,7 @@ from sklearn.impute import SimpleImputer
 
 from noumena.checks import InputError
 from noumena.data import columns
-from noumena.data.columns import Choice, Prepared, prepare
+from noumena.data.columns import ColumnChoice, PreparedTable, prepare
 from noumena.data.tables import read_prepared
 
 NAN, INF = np.nan, np.inf
@@ -134,7 +134,7 @@ def test_a_column_that_no_longer_varies_once_rows_are_left_out_counts_as_constan
 
 
 def test_looking_in_stretches_sees_the_whole_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "AT_ONCE", 3 * 8)
+    monkeypatch.setattr(columns, "CHUNK", 3 * 8)
     whole = prepare(holed(), NAMES, impute="mean")
     assert whole.done == ("Filled 4 missing cells with the mean of their column: 'age' (3), 'dose' (1).",)
     late = np.zeros((50, 1))
@@ -166,13 +166,13 @@ def test_an_index_written_by_pandas_is_found_and_left_out_by_its_number(tmp_path
 
 
 def test_a_name_goes_before_a_number_and_a_shared_name_needs_the_number() -> None:
-    assert Choice(["1"]).of(("a", "b", "1"), 3, "t").tolist() == [2]
-    assert Choice([1]).of(("a", "b"), 2, "t").tolist() == [1]
+    assert ColumnChoice(["1"]).of(("a", "b", "1"), 3, "t").tolist() == [2]
+    assert ColumnChoice([1]).of(("a", "b"), 2, "t").tolist() == [1]
     with pytest.raises(
         InputError, match=r"Columns to leave out of t must be told apart; use their numbers. Got 'a', which several"
     ):
-        Choice(drop=["a"]).of(("a", "a", "b"), 3, "t")
-    assert Choice(drop=[0]).of(("a", "a", "b"), 3, "t").tolist() == [1, 2]
+        ColumnChoice(drop=["a"]).of(("a", "a", "b"), 3, "t")
+    assert ColumnChoice(drop=[0]).of(("a", "a", "b"), 3, "t").tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("label", [-1, 2, "2", "c", "-1", "0.5"])
@@ -180,7 +180,7 @@ def test_a_column_that_is_not_there_is_named(label: str | int) -> None:
     with pytest.raises(
         InputError, match=r"Columns to take from t must be names, or numbers from 0 to 1. Got "
     ) as error:
-        Choice([label]).of(None, 2, "t")
+        ColumnChoice([label]).of(None, 2, "t")
     assert str(error.value).endswith(f"{label!r} where there are 2 columns without names.")
 
 
@@ -200,7 +200,7 @@ def test_words_are_refused_by_name_with_the_option_that_leaves_them_out(tmp_path
     ):
         read_prepared(tmp_path / "own.parquet", drop=["my batch"])
     found = read_prepared(tmp_path / "own.parquet", columns=["a"])
-    assert isinstance(found, Prepared)
+    assert isinstance(found, PreparedTable)
     assert found.done == ("Left out 2 of 3 columns as asked: 'my batch', 'when'.",)
 
 

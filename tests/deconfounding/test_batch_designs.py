@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from noumena.checks import InputError
-from noumena.deconfounding.design import association, crossed, design, parts
-from noumena.deconfounding.folds import folds_of
+from noumena.deconfounding.design import association, crossed, design, folds_of, parts
 
 
 def columns(table):

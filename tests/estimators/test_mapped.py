@@ -74,7 +74,7 @@ def test_a_fingerprint_of_stretches_is_that_of_the_whole(monkeypatch: pytest.Mon
 
 
 def test_what_is_wrong_far_down_on_disk_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noumena.checks.AT_ONCE", 20)
+    monkeypatch.setattr("noumena.checks.CHUNK", 20)
     x = np.random.default_rng(0).normal(size=(100, 2))
     x[57, 1] = np.nan
     np.save(tmp_path / "x.npy", x)

@@ -9,10 +9,10 @@ import pandas as pd
 from scores import LEARNED, NOISE, Z
 
 from noumena import metrics as M
-from noumena.metrics.factors import Factors, factors_of, pair
+from noumena.metrics.factors import FactorTable, factors_of, pair
 from noumena.metrics.fixed import FixedFactors, fixed_factors
 from noumena.metrics.kernels import kernel_ridge
-from noumena.metrics.record import surrounded
+from noumena.metrics.record import evaluate
 from noumena.mixtures import Mixture
 from noumena.structure import Structure
 
@@ -29,7 +29,7 @@ mcc, r2, dci, sis, mig, sap = (partial(f, Z, LEARNED) for f in (M.mcc, M.r2, M.d
 infomec, modularity, votes = (partial(f, Z, LEARNED) for f in (M.infomec, M.modularity, M.factor_vae_score))
 block, card = partial(M.block_r2, Z, LEARNED), partial(M.score, Z, LEARNED)
 images, graph = partial(M.image_sis, OBJECTS, OBJECTS), partial(M.graph_distance, ONE_EDGE, ONE_EDGE)
-ONCE = Factors(np.ones((40, 2)), (True, False), ("z1", "z2"))
+ONCE = FactorTable(np.ones((40, 2)), (True, False), ("z1", "z2"))
 
 DECLARED = "discrete must be True or False, one of them for each of 3 factors, or numbers or names of columns. Got "
 NODE = "permutation must name different nodes among 0 to 1, or −1. Got "
@@ -163,10 +163,10 @@ REFUSED = [
     (lambda: card(slots=(2, 2), metrics="sis"), "add up to 3"),
     (lambda: M.score(Z, NOISE[:, :2], metrics=["sis"]), "as many learned latents"),
     (lambda: card(metrics="mcc")["fid"], "must be one of mcc"),
-    *((lambda n=n: surrounded(lambda z, h: None, Z, Z, **{n: -1}),
+    *((lambda n=n: evaluate(lambda z, h: None, Z, Z, **{n: -1}),
      f"{n} must be a whole number of at least 0. Got -1.")  # type: ignore[arg-type, type-var]
-      for n in ("shuffles", "bootstrap")),
-    *((lambda n=n: mcc(bootstrap=n), f"bootstrap must be 0 or at least 10 halves of the rows. Got {n}.")
+      for n in ("shuffles", "subsamples")),
+    *((lambda n=n: mcc(subsamples=n), f"subsamples must be 0 or at least 10 halves of the rows. Got {n}.")
       for n in (1, 9)),
     (lambda: M.mig(pd.DataFrame({"id": [f"row {k}" for k in ROWS], "x": Z[:, 0]}), Z), "must repeat"),
 ]  # fmt: skip

@@ -230,7 +230,7 @@ REFUSED: list[tuple[list[Any], str]] = [
     ([*PLATES, "--leaf", "0"], "--leaf must be a whole number of at least 1"),
     ([*PLATES, "--seed", "-1"], "--seed must be a whole number"),
     ([*PLATES, "--impute", "zero"], "--impute must be one of mean, median, drop-row"),
-    ([*PLATES, "--sep", "ab"], "--sep must be one sign, or tab. Got 'ab'."),
+    ([*PLATES, "--sep", "ab"], "--sep must be one character, or tab. Got 'ab'."),
     # ---- report, demo ------------------------------------------------------------------------------------------
     (["report", "nothing"], "A run must be a folder with a config.json"),
     (["demo", "--out", "."], "--out must be a new or empty folder"),
@@ -255,9 +255,9 @@ def test_what_a_verb_cannot_use_is_one_sentence_and_exit_code_2(
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a;plate;drug\n1;P1;x\n", "The cells of own.csv must be parted by commas, or --sep must say by what. Got ';'"),
+        ("a;plate;drug\n1;P1;x\n", "Columns of own.csv must be separated by commas, or as --sep says. Got ';'"),
         ("a\tplate\tdrug\n1\tP1\tx\n",
-         "must be parted by commas, or --sep must say by what. Got a tab in the first line."),
+         "must be separated by commas, or as --sep says. Got a tab in the first line."),
         ("a,a,plate,drug\n1,2,P1,x\n", "The columns of own.csv must have different names. Got a twice."),
         ("a,b,plate,drug\n1,2,P1,x\n,2,P1,y\n3,,P2,x\n,inf,P2,y\n",
          "own.csv must have no missing or infinite cells in its features. Got 4 in columns 'a' (2), 'b' (2), the first "

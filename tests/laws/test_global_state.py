@@ -22,7 +22,8 @@ QUICK: dict[str, Any] = {"training": nm.Training(steps=3, batch_size=16), "rando
 STRUCTURE = nm.Structure([[1, 0], [1, 1], [0, 1]])
 CALLS: dict[str, Callable[[], object]] = {
     **{
-        f"score: {name}": lambda s=score: s.call(Z, LEARNED, shuffles=1, bootstrap=10) for name, score in SCORES.items()
+        f"score: {name}": lambda s=score: s.call(Z, LEARNED, shuffles=1, subsamples=10)
+        for name, score in SCORES.items()
     },
     "score: all": lambda: nm.metrics.score(Z, LEARNED, metrics=["mcc", "r2", "sis"], shuffles=1),
     "world: structured": lambda: W.structured(STRUCTURE, random_state=1).sample(9),

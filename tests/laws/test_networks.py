@@ -23,7 +23,7 @@ from noumena.nets.additive import Additive
 from noumena.nets.conv import ConvDecoder, ConvEncoder
 from noumena.nets.couplings import Coupling, VolumePreserving
 from noumena.nets.orthogonal import Orthogonal
-from noumena.nets.pooled import PlaceDecoder, PlaceEncoder, PooledDecoder, PooledEncoder
+from noumena.nets.pooled import PooledDecoder, PooledEncoder, SpatialSoftmaxDecoder, SpatialSoftmaxEncoder
 from noumena.nets.residual import ResidualEncoder
 
 SMALL: dict[str, Any] = {"channels": 2, "size": 8, "widths": (3, 4)}
@@ -36,8 +36,8 @@ BUILDERS: dict[str, tuple[Any, Any, int, int]] = {
     "convolutional decoder": (ConvDecoder(**SMALL, hidden=5), ConvDecoder(**SMALL, hidden=6), 6, PIXELS),
     "pooled encoder": (PooledEncoder(**SMALL), PooledEncoder(2, 8, (3, 5)), PIXELS, 4),
     "pooled decoder": (PooledDecoder(**SMALL), PooledDecoder(2, 8, (3, 5)), 4, PIXELS),
-    "place encoder": (PlaceEncoder(**SMALL, maps=5), PlaceEncoder(**SMALL, maps=6), PIXELS, 4),
-    "place decoder": (PlaceDecoder(**SMALL, maps=5), PlaceDecoder(**SMALL, maps=6), 4, PIXELS),
+    "place encoder": (SpatialSoftmaxEncoder(**SMALL, maps=5), SpatialSoftmaxEncoder(**SMALL, maps=6), PIXELS, 4),
+    "place decoder": (SpatialSoftmaxDecoder(**SMALL, maps=5), SpatialSoftmaxDecoder(**SMALL, maps=6), 4, PIXELS),
     "residual encoder": (ResidualEncoder(2, 8, (3, 4), blocks=1), ResidualEncoder(2, 8, (3, 4), blocks=2), PIXELS, 5),
     "volume-preserving": (VolumePreserving(5, (8,)), VolumePreserving(4, (8,)), 3, 3),
     "affine couplings": (Coupling(4, (8,)), Coupling(4, (9,)), 3, 3),
@@ -153,8 +153,8 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Additive((1, 2))(6, 2), "The sizes of the slots must add up to 6 latents. Got (1, 2)."),
     (lambda: ConvEncoder(0), f"channels {WHOLE}"),
     (lambda: ConvEncoder(1, 40), "size must be a multiple of 16 for 4 convolutions that halve it. Got 40."),
-    (lambda: ConvDecoder(widths=()), "widths must name a convolution. Got none."),
-    (lambda: ConvDecoder(widths=(4, 0)), f"A convolution's width {WHOLE}"),
+    (lambda: ConvDecoder(widths=()), "widths must name a layer. Got none."),
+    (lambda: ConvDecoder(widths=(4, 0)), f"A layer's width {WHOLE}"),
     (lambda: ConvDecoder(hidden=0), f"hidden {WHOLE}"),
     (lambda: ConvDecoder(slope=-1.0), "slope must be a finite number in [0, inf]. Got -1.0."),
     (lambda: ConvEncoder(3, 32)(1024, 5), "The inputs must be the 3072 pixels of 3 channels of 32 × 32. Got 1024."),
@@ -165,14 +165,15 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: PooledDecoder(2, 12, ()), "widths must name a layer. Got none"),
     (lambda: PooledDecoder(2, 12, (3, 0)), "A layer's width must be a whole number"),
     (lambda: PooledEncoder(0, 12, (3, 4)), f"channels {WHOLE}"),
-    (lambda: PlaceEncoder(2, 12, (3, 4), halvings=3), "halvings must be at most the number of widths. Got 3"),
-    (lambda: PlaceEncoder(2, 10, (3, 4), halvings=2), "size must be a multiple of 4 for 2 poolings"),
-    (lambda: PlaceDecoder(2, 12, (3, 4), maps=0), f"maps {WHOLE}"),
+    (lambda: SpatialSoftmaxEncoder(2, 12, (3, 4), halvings=3), "halvings must be at most the number of widths. Got 3"),
+    (lambda: SpatialSoftmaxEncoder(2, 10, (3, 4), halvings=2), "size must be a multiple of 4 for 2 poolings"),
+    (lambda: SpatialSoftmaxDecoder(2, 12, (3, 4), maps=0), f"maps {WHOLE}"),
     *((lambda b=b: b(**SMALL)(127, 4), "The inputs must be the 128 pixels of 2 channels of 8 × 8. Got 127")
-      for b in (PooledEncoder, PlaceEncoder)),
-    *((lambda b=b: b(**SMALL)(4, 127), "The outputs must be the 128 pixels") for b in (PooledDecoder, PlaceDecoder)),
-    *((lambda b=b: b(**SMALL)(128, 0), f"outputs {WHOLE}") for b in (PooledEncoder, PlaceEncoder)),
-    *((lambda b=b: b(**SMALL)(0, 128), f"inputs {WHOLE}") for b in (PooledDecoder, PlaceDecoder)),
+      for b in (PooledEncoder, SpatialSoftmaxEncoder)),
+    *((lambda b=b: b(**SMALL)(4, 127), "The outputs must be the 128 pixels")
+      for b in (PooledDecoder, SpatialSoftmaxDecoder)),
+    *((lambda b=b: b(**SMALL)(128, 0), f"outputs {WHOLE}") for b in (PooledEncoder, SpatialSoftmaxEncoder)),
+    *((lambda b=b: b(**SMALL)(0, 128), f"inputs {WHOLE}") for b in (PooledDecoder, SpatialSoftmaxDecoder)),
     (lambda: ResidualEncoder(blocks=-1), "blocks must be"),
     (lambda: ResidualEncoder(size=9), "size must be a multiple"),
     (lambda: ResidualEncoder(1, 8, (4, 4))(60, 2), "inputs must be the 64 pixels"),

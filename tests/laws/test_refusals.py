@@ -74,7 +74,7 @@ def test_tables_that_do_not_fit_and_wrong_counts_are_refused_by_every_score(name
     assert f"must have at least {least} rows" in refusal(call, Z[: least - 1], Z[: least - 1])
     assert "shuffles must be a whole number of at least 0. Got -1." in refusal(call, Z, Z, shuffles=-1)
     for wrong in (-1, 1, 9):
-        assert "bootstrap must be" in refusal(call, Z, Z, bootstrap=wrong)
+        assert "subsamples must be" in refusal(call, Z, Z, subsamples=wrong)
     assert "random_state must be a whole number of at least 0" in refusal(call, Z, Z, random_state=-1)
 
 

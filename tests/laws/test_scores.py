@@ -12,7 +12,7 @@ import torch
 from scores import LEARNED, MOVES, NOISE, SCORES, Score, Z
 
 from noumena.metrics import factors_of
-from noumena.metrics.record import Interval, Record
+from noumena.metrics.record import Interval, MetricRecord
 
 every = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
 CLASSES = np.array([[0, 1, 2, 3, 4, 5, 6, 7, 8, 8], [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]]).T * 1.0
@@ -20,7 +20,7 @@ CLASSES = np.array([[0, 1, 2, 3, 4, 5, 6, 7, 8, 8], [0, 0, 0, 0, 0, 0, 0, 0, 0, 
 LEVELS = np.random.default_rng(1).integers(0, 4, size=Z.shape) * 1.0
 
 
-def values(found: Record) -> np.ndarray:
+def values(found: MetricRecord) -> np.ndarray:
     return np.atleast_1d(np.asarray(found.value, dtype=float))
 
 
@@ -55,7 +55,7 @@ def test_the_truth_reaches_its_ceiling_and_noise_its_chance(score: Score) -> Non
 
 @every
 def test_levels_are_measured_on_request_alone_and_leave_the_score_as_it_is(score: Score) -> None:
-    bare, full = score.call(Z, LEARNED, shuffles=0), score.call(Z, LEARNED, shuffles=2, ceiling=True, bootstrap=10)
+    bare, full = score.call(Z, LEARNED, shuffles=0), score.call(Z, LEARNED, shuffles=2, ceiling=True, subsamples=10)
     assert (bare.chance, bare.ceiling, bare.uncertainty) == (None, None, None)
     np.testing.assert_allclose(values(full), values(bare), atol=1e-9)
     np.testing.assert_allclose(np.atleast_1d(full.ceiling), values(score.call(Z, Z, shuffles=0)), atol=0.05)
@@ -68,7 +68,7 @@ def test_levels_are_measured_on_request_alone_and_leave_the_score_as_it_is(score
 
 @every
 def test_the_seed_decides_all_that_is_drawn(score: Score) -> None:
-    settings: dict[str, Any] = {"shuffles": 1, "bootstrap": 10}
+    settings: dict[str, Any] = {"shuffles": 1, "subsamples": 10}
     one, same, other = (score.call(Z, LEARNED, random_state=seed, **settings) for seed in (1, 1, 2))
     assert one.to_dict() == same.to_dict()
     assert one.chance != other.chance
@@ -110,7 +110,7 @@ def test_units_of_true_and_learned_latents_do_not_matter(score: Score, unit: flo
 
 @every
 def test_a_record_says_what_each_of_its_numbers_is_and_becomes_json(score: Score) -> None:
-    found = score.call(Z, LEARNED, ceiling=True, shuffles=1, bootstrap=10)
+    found = score.call(Z, LEARNED, ceiling=True, shuffles=1, subsamples=10)
     assert len(found.numbers) == len(score.says)
     for number, (title, within, forgives, word) in zip(found.numbers, score.says, strict=True):
         claim = number.claim

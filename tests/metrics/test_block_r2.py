@@ -146,7 +146,7 @@ def test_the_ceiling_has_the_true_latents_in_the_true_blocks(learned):
 
 def test_both_numbers_have_an_interval():
     z, z_hat = world(16_000)
-    found = block_r2(z[:400], z_hat[:400], SIZES, bootstrap=40)
+    found = block_r2(z[:400], z_hat[:400], SIZES, subsamples=40)
     others = [block_r2(z[i : i + 400], z_hat[i : i + 400], SIZES, shuffles=0).value for i in range(400, 16_000, 400)]
     for name in ("score", "leakage"):
         interval, spread = getattr(found.uncertainty, name), np.std([getattr(other, name) for other in others])

@@ -212,10 +212,10 @@ def test_the_uncertainty_is_the_standard_error_of_a_correlation() -> None:
     rng = np.random.default_rng(0)
     z = rng.normal(size=(900, 1))
     z_hat = 0.6 * z + 0.8 * rng.normal(size=(900, 1))
-    found = mcc(z, z_hat, bootstrap=60)
+    found = mcc(z, z_hat, subsamples=60)
     assert found.uncertainty.error == pytest.approx((1 - 0.6**2) / 30, rel=0.35)
     assert found.uncertainty.low < 0.6 < found.uncertainty.high
-    assert found.uncertainty == mcc(z, z_hat, bootstrap=60).uncertainty
+    assert found.uncertainty == mcc(z, z_hat, subsamples=60).uncertainty
     assert found.score == mcc(z, z_hat).score
 
 

@@ -210,6 +210,6 @@ def test_halves_of_the_rows_keep_the_kinds_and_the_factors() -> None:
     rare = np.zeros(60)
     rare[:3] = 1
     levels = np.repeat(np.arange(30.0), 2)
-    found = plain(np.c_[rare, levels], np.c_[rare, levels], discrete=True, bootstrap=10)
+    found = plain(np.c_[rare, levels], np.c_[rare, levels], discrete=True, subsamples=10)
     assert found.uncertainty.completeness.error >= 0  # some half has one value of the rare factor, or no level twice
     assert found.disentanglement > 0.5

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noumena.checks import InputError
-from noumena.metrics.factors import Factors
+from noumena.metrics.factors import FactorTable
 from noumena.metrics.fixed import FixedFactors, fixed_factors
 
 modest = settings(max_examples=30, deadline=None)
@@ -20,8 +20,8 @@ def grid(*levels: int, times: int = 1) -> np.ndarray:
     return np.repeat(np.array(list(product(*map(range, levels))), dtype=float), times, axis=0)
 
 
-def kinds(values: np.ndarray, *discrete: bool) -> Factors:
-    return Factors(values, discrete, tuple(f"z{j + 1}" for j in range(values.shape[1])))
+def kinds(values: np.ndarray, *discrete: bool) -> FactorTable:
+    return FactorTable(values, discrete, tuple(f"z{j + 1}" for j in range(values.shape[1])))
 
 
 def rng(seed: int = 0) -> np.random.Generator:

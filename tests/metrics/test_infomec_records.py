@@ -51,28 +51,28 @@ def test_uncertainty_covers_another_draw_of_the_rows_and_shrinks_with_them() -> 
         z = factors(n, seed=seed)
         return z, z + 1.5 * noise(n, 3, seed=seed + 50)
 
-    few, many = (infomec(*rows(n, 0), shuffles=0, bootstrap=12).uncertainty for n in (200, 1600))
-    again = infomec(*rows(200, 0), shuffles=0, bootstrap=12).uncertainty
+    few, many = (infomec(*rows(n, 0), shuffles=0, subsamples=12).uncertainty for n in (200, 1600))
+    again = infomec(*rows(200, 0), shuffles=0, subsamples=12).uncertainty
     assert few == again
     assert few.explicitness.draws == 12
     fresh = np.std([infomec(*rows(200, s), shuffles=0).explicitness for s in range(1, 13)])
     assert fresh / 3 < few.explicitness.error < 3 * fresh
     assert many.explicitness.error < 0.7 * few.explicitness.error
     assert 0 <= few.modularity.low < few.modularity.high <= 1
-    with pytest.raises(InputError, match="bootstrap must be 0 or at least 10"):
-        infomec(*rows(100, 0), bootstrap=3)
+    with pytest.raises(InputError, match="subsamples must be 0 or at least 10"):
+        infomec(*rows(100, 0), subsamples=3)
 
 
 def test_kinds_are_decided_once_and_said() -> None:
     z = np.c_[np.repeat(np.arange(20), 2), noise(40), np.ones(40)]  # a half of the rows meets most values once
-    found = infomec(z, z[:, :2], bootstrap=10)
+    found = infomec(z, z[:, :2], subsamples=10)
     assert found.kinds == "Factors (detected by their values): discrete z1, z3; continuous z2; constant and left out z3"
     assert np.isfinite([part.error for part in found.uncertainty]).all()
     told = infomec(z, z[:, :2], discrete=[0], shuffles=0)
     assert told.kinds == "Factors (declared): discrete z1; continuous z2, z3; constant and left out z3"
     assert told.sources.tolist() == [0, 1]
     once = np.r_[np.zeros(38), 1, 2][:, None]
-    rare = infomec(once, noise(40, 2), bootstrap=12, shuffles=0)  # constant in a quarter of the halves
+    rare = infomec(once, noise(40, 2), subsamples=12, shuffles=0)  # constant in a quarter of the halves
     assert all(0 <= part.low <= part.high <= 1 for part in rare.uncertainty)
     many = infomec(
         np.arange(60)[:, None] // 2, noise(60, 1), rows=10, random_state=1, shuffles=0

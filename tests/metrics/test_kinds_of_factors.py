@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noumena.checks import InputError
-from noumena.metrics.factors import Factors, factors_of, pair
+from noumena.metrics.factors import FactorTable, factors_of, pair
 
 modest = settings(max_examples=30, deadline=None)
 
@@ -180,7 +180,7 @@ def test_a_pair_is_two_tables_of_one_batch_in_double_precision() -> None:
     z, z_hat = pair(np.ones((12, 2), dtype=np.float32), torch.zeros(12, 3))
     assert (z.shape, z_hat.shape) == ((12, 2), (12, 3))
     assert z.dtype == z_hat.dtype == np.float64
-    values, _ = pair(Factors(columns(), (True, True, False), ("a", "b", "c")), np.ones((200, 1)))
+    values, _ = pair(FactorTable(columns(), (True, True, False), ("a", "b", "c")), np.ones((200, 1)))
     np.testing.assert_array_equal(values, columns())
     with pytest.raises(InputError, match=r"share their batch axis\. Got shapes \(12, 2\) and \(11, 2\)\."):
         pair(np.ones((12, 2)), np.ones((11, 2)))

@@ -67,7 +67,7 @@ def test_ten_rows_and_classes_met_once_are_defined(metric: Any) -> None:
     z = np.array([[0, 1, 2, 3, 4, 5, 6, 7, 8, 8], [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]]).T * 1.0
     for z_hat in (noise(10, 2), np.ones((10, 2)), noise(10, 1)):
         for seed in range(3):
-            found = metric(z, z_hat, discrete=True, bootstrap=10, ceiling=True, random_state=seed)
+            found = metric(z, z_hat, discrete=True, subsamples=10, ceiling=True, random_state=seed)
             interval = found.uncertainty
             assert np.isfinite([found.score, found.chance, found.ceiling, interval.low, interval.high]).all()
             assert 0 <= found.score <= 1
@@ -114,9 +114,9 @@ def test_tensors_names_and_factors_with_their_kinds_score_alike(metric: Any) -> 
 @every
 def test_the_kinds_of_factors_are_those_of_all_rows(metric: Any) -> None:
     z = (np.arange(100) // 2)[:, None] % 40 * 1.0  # in half of the rows, values no longer repeat twice on average
-    full = metric(z, z + noise(100, 2), bootstrap=10)
+    full = metric(z, z + noise(100, 2), subsamples=10)
     assert full.kinds == "Factors (detected by their values): discrete z1"
-    declared = metric(z, z + noise(100, 2), bootstrap=10, discrete=True)
+    declared = metric(z, z + noise(100, 2), subsamples=10, discrete=True)
     assert full.uncertainty == declared.uncertainty
 
 

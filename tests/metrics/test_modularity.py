@@ -14,7 +14,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import mutual_info_score, roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
-from noumena.metrics.explicitness import areas, modularity, one_factor
+from noumena.metrics.explicitness import modularity, one_factor
 from noumena.metrics.gaps import sample
 
 
@@ -94,17 +94,6 @@ def test_explicitness_is_judged_on_the_fifth_of_the_rows_held_out() -> None:
     few, many = truth(True, 100), noise(100, 60)
     assert modularity(few, many, held_out=False, shuffles=0).explicitness > 0.9
     assert modularity(few, many, shuffles=0).explicitness < 0.4
-
-
-@settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 10_000), n=st.integers(4, 40), ties=st.booleans())
-def test_areas_are_those_of_scikit_learn(seed: int, n: int, ties: bool) -> None:
-    rng = np.random.default_rng(seed)
-    evidence = rng.normal(size=(n, 3)).round(0 if ties else 9)
-    is_value = rng.random((n, 3)) < 0.4
-    is_value[0], is_value[1] = True, False
-    expected = [roc_auc_score(yes, x) for yes, x in zip(is_value.T, evidence.T, strict=True)]
-    np.testing.assert_allclose(areas(evidence, is_value), expected, atol=1e-12)
 
 
 @settings(max_examples=30, deadline=None)

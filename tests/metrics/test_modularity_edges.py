@@ -74,7 +74,7 @@ def test_values_met_on_one_side_only_have_no_area() -> None:
 def test_ten_rows_and_classes_met_once_are_defined(estimator: str) -> None:
     z = np.array([[0, 1, 2, 3, 4, 5, 6, 7, 8, 8], [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]]).T * 1.0
     for z_hat in (noise(10, 2), np.ones((10, 2)), noise(10, 1)):
-        found = modularity(z, z_hat, discrete=True, estimator=estimator, bootstrap=10, ceiling=True)
+        found = modularity(z, z_hat, discrete=True, estimator=estimator, subsamples=10, ceiling=True)
         assert np.isfinite([*found.value, *found.chance, *found.ceiling]).all()  # type: ignore[misc]
         assert all(0 <= number.value <= 1 for number in found.numbers)
 

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noumena.ambiguity import Ambiguity
-from noumena.metrics.record import Claim, Interval, Number, Record, plain, surrounded
+from noumena.metrics.record import Interval, MetricRecord, ScoreClaim, ScoreNumber, evaluate, plain
 
 AFFINE = Ambiguity("affine")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class One(Record):
+class One(MetricRecord):
     """A record of one number."""
 
     score: float
@@ -27,8 +27,8 @@ class One(Record):
     parts: np.ndarray | None = None
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
-        return (Claim("score", "one", self.range, self.forgives, "Supports one."),)
+    def claims(self) -> tuple[ScoreClaim, ...]:
+        return (ScoreClaim("score", "one", self.range, self.forgives, "Supports one."),)
 
 
 class Pair(NamedTuple):
@@ -39,7 +39,7 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Two(Record):
+class Two(MetricRecord):
     """A record of two numbers."""
 
     PARTS: ClassVar[Any] = Pair
@@ -48,10 +48,10 @@ class Two(Record):
     spread: float
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
+    def claims(self) -> tuple[ScoreClaim, ...]:
         return (
-            Claim("mean", "mean", (-1.0, 1.0), self.forgives, "Supports a mean."),
-            Claim("spread", "spread", (0.0, 9.0), self.forgives, "Supports a spread.", best=0.0),
+            ScoreClaim("mean", "mean", (-1.0, 1.0), self.forgives, "Supports a mean."),
+            ScoreClaim("spread", "spread", (0.0, 9.0), self.forgives, "Supports a spread.", best=0.0),
         )
 
 
@@ -80,10 +80,10 @@ def test_nothing_is_measured_that_was_not_asked_for() -> None:
         calls.append(len(z))
         return correlation(z, z_hat)
 
-    found = surrounded(counted, *tables(40))
+    found = evaluate(counted, *tables(40))
     assert (found.chance, found.ceiling, found.uncertainty) == (None, None, None)
     assert calls == [40]
-    surrounded(counted, *tables(40), shuffles=2, ceiling=True, bootstrap=10)
+    evaluate(counted, *tables(40), shuffles=2, ceiling=True, subsamples=10)
     assert calls == [40] * 5 + [20] * 10
 
 
@@ -93,7 +93,7 @@ def test_chance_is_the_mean_over_shuffled_rows_of_the_learned_latents() -> None:
     def squared(z: np.ndarray, z_hat: np.ndarray) -> One:
         return One(score=correlation(z, z_hat).score ** 2, forgives=AFFINE)
 
-    found = surrounded(squared, z, z_hat, shuffles=400)
+    found = evaluate(squared, z, z_hat, shuffles=400)
     assert found.score == pytest.approx(1)
     assert found.chance == pytest.approx(1 / 29, abs=0.01)  # of a permuted column: 1 / (n − 1) exactly on average
 
@@ -105,44 +105,44 @@ def test_shuffling_moves_whole_rows() -> None:
     def together(z: np.ndarray, z_hat: np.ndarray) -> One:
         return One(score=float(np.allclose(z_hat[:, 1], 2 * z_hat[:, 0])), forgives=AFFINE)
 
-    assert surrounded(together, z, pairs, shuffles=3).chance == 1
+    assert evaluate(together, z, pairs, shuffles=3).chance == 1
 
 
 def test_the_ceiling_is_the_value_for_the_truth() -> None:
     z, z_hat = tables(50)
-    found = surrounded(correlation, z, z_hat, ceiling=True)
+    found = evaluate(correlation, z, z_hat, ceiling=True)
     assert found.ceiling == pytest.approx(1)
     assert found.score < 0.9
 
 
 def test_the_standard_error_of_a_mean_is_the_textbook_one() -> None:
     z, z_hat = tables(200)
-    error = surrounded(mean, z, z_hat, bootstrap=2000).uncertainty.error
+    error = evaluate(mean, z, z_hat, subsamples=2000).uncertainty.error
     assert error == pytest.approx(z_hat.std(ddof=1) / np.sqrt(200), rel=0.06)
 
 
 @pytest.mark.parametrize(("measure", "n"), [(correlation, 150), (mean, 151)])
 def test_the_standard_error_is_the_spread_over_fresh_samples(measure: Callable[..., One], n: int) -> None:
     fresh = np.std([measure(*tables(n, seed)).score for seed in range(600)], ddof=1)
-    errors = [surrounded(measure, *tables(n, seed), bootstrap=50).uncertainty.error for seed in range(20)]
+    errors = [evaluate(measure, *tables(n, seed), subsamples=50).uncertainty.error for seed in range(20)]
     assert np.mean(errors) == pytest.approx(fresh, rel=0.12)
 
 
 def test_nineteen_of_twenty_intervals_hold_the_value_of_many_rows() -> None:
     truth = 1 / np.sqrt(2)
-    found = [surrounded(correlation, *tables(100, seed), bootstrap=40).uncertainty for seed in range(200)]
+    found = [evaluate(correlation, *tables(100, seed), subsamples=40).uncertainty for seed in range(200)]
     held = np.mean([interval.low <= truth <= interval.high for interval in found])
     assert 0.88 <= held <= 0.99
 
 
 def test_intervals_are_centred_on_the_value_and_stay_in_the_range() -> None:
     z, z_hat = tables(100)
-    found = surrounded(correlation, z, z_hat, bootstrap=30)
+    found = evaluate(correlation, z, z_hat, subsamples=30)
     interval = found.uncertainty
     assert interval.draws == 30
     assert interval.high - found.score == pytest.approx(1.96 * interval.error)
     assert found.score - interval.low == pytest.approx(1.96 * interval.error)
-    close = surrounded(correlation, *tables(12, noise=0.3), bootstrap=30).uncertainty
+    close = evaluate(correlation, *tables(12, noise=0.3), subsamples=30).uncertainty
     assert close.high == 1
     assert close.low < 1 - close.error
 
@@ -157,7 +157,7 @@ def test_halves_are_rows_of_both_tables_without_repeats() -> None:
         seen.append(tuple(z[:, 0]))
         return One(score=float(next(scores)), forgives=AFFINE)
 
-    found = surrounded(look, z, z.copy(), bootstrap=10)
+    found = evaluate(look, z, z.copy(), subsamples=10)
     assert found.uncertainty.error == pytest.approx(np.sqrt(82.5 / 9))  # the spread of 0, …, 9
     assert len(set(seen[1:])) == 10
     assert {len(half) for half in seen[1:]} == {10}
@@ -165,7 +165,7 @@ def test_halves_are_rows_of_both_tables_without_repeats() -> None:
 
 def test_several_numbers_each_have_their_own_levels() -> None:
     z, z_hat = tables(300)
-    found = surrounded(moments, z, z_hat, shuffles=50, ceiling=True, bootstrap=40)
+    found = evaluate(moments, z, z_hat, shuffles=50, ceiling=True, subsamples=40)
     assert found.value == Pair(found.mean, found.spread)
     assert isinstance(found.chance, Pair)
     assert found.chance.mean == pytest.approx(0, abs=0.1)
@@ -188,7 +188,7 @@ def test_a_record_prints_its_numbers_with_what_is_known() -> None:
     assert str(One(score=0.5, forgives=AFFINE, chance=0.0)) == "one 0.50 (chance 0.00); forgives affine"
     two = Two(mean=0.5, spread=2.0, forgives=AFFINE, chance=Pair(0.0, 1.0))
     assert str(two) == "mean 0.50 (chance 0.00), spread 2.00 (chance 1.00); forgives affine"
-    assert str(Number(two.claims[0], 0.5)) == "mean 0.50"
+    assert str(ScoreNumber(two.claims[0], 0.5)) == "mean 0.50"
 
 
 def test_a_record_is_frozen() -> None:
@@ -198,18 +198,18 @@ def test_a_record_is_frozen() -> None:
 
 def test_a_record_must_say_what_its_numbers_are() -> None:
     with pytest.raises(NotImplementedError):
-        _ = Record(forgives=AFFINE).numbers
+        _ = MetricRecord(forgives=AFFINE).numbers
 
 
 def test_a_dictionary_of_a_record_can_be_written_as_json() -> None:
     z, z_hat = tables(40)
-    found = surrounded(
+    found = evaluate(
         lambda z, z_hat: One(score=correlation(z, z_hat).score, forgives=AFFINE, parts=np.eye(2)),
         z,
         z_hat,
         shuffles=2,
         ceiling=True,
-        bootstrap=10,
+        subsamples=10,
     )
     content = json.loads(json.dumps(found.to_dict()))
     assert content["score"] == found.score
@@ -218,7 +218,7 @@ def test_a_dictionary_of_a_record_can_be_written_as_json() -> None:
     assert content["uncertainty"]["error"] == found.uncertainty.error
     assert content["range"] == {"one": [-1.0, 1.0]}
     assert content["supports"] == {"one": "Supports one."}
-    two = json.loads(json.dumps(surrounded(moments, z, z_hat, shuffles=1, bootstrap=10).to_dict()))
+    two = json.loads(json.dumps(evaluate(moments, z, z_hat, shuffles=1, subsamples=10).to_dict()))
     assert set(two["chance"]) == {"mean", "spread"}
     assert set(two["uncertainty"]["spread"]) == {"error", "low", "high", "draws"}
     assert list(two["supports"].values()) == ["Supports a mean.", "Supports a spread."]
@@ -248,7 +248,7 @@ def test_whatever_is_plain_can_be_written_and_is_plain_again(value: Any) -> None
 
 def test_the_seed_decides_shuffles_and_halves() -> None:
     z, z_hat = tables(60)
-    one, same, other = (surrounded(correlation, z, z_hat, shuffles=3, bootstrap=10, seed=s) for s in (1, 1, 2))
+    one, same, other = (evaluate(correlation, z, z_hat, shuffles=3, subsamples=10, seed=s) for s in (1, 1, 2))
     assert one.to_dict() == same.to_dict()
     assert one.chance != other.chance
     assert one.uncertainty != other.uncertainty

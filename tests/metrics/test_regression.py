@@ -152,7 +152,7 @@ def test_the_ceiling_of_a_smoothing_regression_lies_below_one() -> None:
 
 def test_the_uncertainty_covers_other_samples() -> None:
     z, z_hat = tables(20_000)
-    found = r2(z[:400], z_hat[:400], bootstrap=40)
+    found = r2(z[:400], z_hat[:400], subsamples=40)
     others = [r2(z[i : i + 400], z_hat[i : i + 400], shuffles=0).score for i in range(400, 20_000, 400)]
     assert 0.5 < found.uncertainty.error / np.std(others) < 2
     assert found.uncertainty.low < np.mean(others) < found.uncertainty.high

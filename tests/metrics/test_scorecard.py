@@ -20,7 +20,7 @@ LADDER = ("mcc", "mcc_spearman", "r2", "kernel_r2")
 
 @pytest.fixture(scope="module")
 def card() -> Scorecard:
-    return score(Z, -Z[:, [2, 0, 1]], bootstrap=0)
+    return score(Z, -Z[:, [2, 0, 1]], subsamples=0)
 
 
 def test_every_score_is_there_with_chance_and_ceiling(card: Scorecard) -> None:
@@ -133,7 +133,7 @@ def test_slots_reach_the_scores_of_groups() -> None:
 
 def test_halves_of_the_rows_give_uncertainties() -> None:
     noisy = Z + 0.3 * np.random.default_rng(3).normal(size=Z.shape)
-    found = score(Z, noisy, metrics="mcc", bootstrap=20)
+    found = score(Z, noisy, metrics="mcc", subsamples=20)
     assert 0.001 < found["mcc"].uncertainty.error < 0.05
     assert "±" in str(found)
 

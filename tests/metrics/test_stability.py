@@ -48,7 +48,7 @@ def test_chance_is_the_mean_over_pairs_and_uncertainty_comes_from_halves_of_the_
     rng = np.random.default_rng(2)
     a = rng.normal(size=(60, 2))
     models = [a, a + rng.normal(size=(60, 2)), rng.normal(size=(60, 3))]
-    found = agreement(models, bootstrap=20, random_state=3)
+    found = agreement(models, subsamples=20, random_state=3)
     pairs = [mcc(models[i], models[j], random_state=3) for i, j in ((0, 1), (2, 0), (2, 1))]  # the wider one first
     assert found.chance == pytest.approx(np.mean([pair.chance for pair in pairs]))
     assert found.score == pytest.approx(np.mean([pair.score for pair in pairs]))

@@ -12,13 +12,13 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 
 from noumena.metrics import trees
 from noumena.metrics.disentanglement import informed
-from noumena.metrics.trees import Rows, bins, chances, clearest_changes, end_begins, grow, newton_steps
+from noumena.metrics.trees import RowSplit, bins, clearest_changes, end_begins, fit_trees, newton_steps, probabilities
 
 modest = settings(max_examples=30, deadline=None)
 KINDS = pytest.mark.parametrize("kind", ["numbers", "two classes", "four classes"])
 
 
-def example(kind: str, n: int = 600, d: int = 4) -> tuple[np.ndarray, np.ndarray, Rows]:
+def example(kind: str, n: int = 600, d: int = 4) -> tuple[np.ndarray, np.ndarray, RowSplit]:
     """Latents that tell of a factor in part, the factor, and rows to fit and to judge on."""
     rng = np.random.default_rng(0)
     latents = rng.normal(size=(n, d))
@@ -26,10 +26,10 @@ def example(kind: str, n: int = 600, d: int = 4) -> tuple[np.ndarray, np.ndarray
     levels = {"numbers": None, "two classes": [0.5], "four classes": [0.25, 0.5, 0.75]}[kind]
     factor = signal if levels is None else 10.0 + np.digitize(signal, np.quantile(signal, levels))
     order = rng.permutation(n)
-    return latents, factor, Rows(order[n // 5 :], order[: n // 5])
+    return latents, factor, RowSplit(order[n // 5 :], order[: n // 5])
 
 
-def scikit_learn(latents: np.ndarray, factor: np.ndarray, rows: Rows, discrete: bool, state: int) -> Any:
+def scikit_learn(latents: np.ndarray, factor: np.ndarray, rows: RowSplit, discrete: bool, state: int) -> Any:
     kind = GradientBoostingClassifier if discrete else GradientBoostingRegressor
     return kind(random_state=state).fit(latents[rows.fit], factor[rows.fit, 0])
 
@@ -37,7 +37,7 @@ def scikit_learn(latents: np.ndarray, factor: np.ndarray, rows: Rows, discrete: 
 @KINDS
 def test_reference_trees_are_those_of_scikit_learn(kind: str) -> None:
     latents, factor, rows = example(kind, n=200)
-    found = grow(latents, factor, (kind != "numbers",), rows, trees="reference", seed=3)
+    found = fit_trees(latents, factor, (kind != "numbers",), rows, trees="reference", seed=3)
     model = scikit_learn(latents, factor, rows, kind != "numbers", 3)
     np.testing.assert_allclose(found.importance[:, 0], model.feature_importances_, atol=1e-9)
     np.testing.assert_allclose(found.predicted[:, 0], model.predict(latents[rows.judge]))
@@ -47,7 +47,7 @@ def test_reference_trees_are_those_of_scikit_learn(kind: str) -> None:
 def test_fast_trees_find_the_importances_and_predictions_of_scikit_learn(kind: str) -> None:
     latents, factor, rows = example(kind)
     model = scikit_learn(latents, factor, rows, kind != "numbers", 0)
-    found = grow(latents, factor, (kind != "numbers",), rows)
+    found = fit_trees(latents, factor, (kind != "numbers",), rows)
     np.testing.assert_allclose(found.importance[:, 0], model.feature_importances_, atol=0.01)
     assert found.importance.sum() == pytest.approx(1)
     truth = factor[rows.judge, 0]
@@ -64,33 +64,33 @@ def test_with_few_values_fast_trees_are_those_of_scikit_learn_to_rounding(kind: 
     latents, factor, rows = example(kind, n=400)
     latents = np.round(latents + np.array([0.0, 0.1, 0.2, 0.3]), 1)  # every value its own bin
     model = scikit_learn(latents, factor, rows, kind != "numbers", 0)
-    found = grow(latents, factor, (kind != "numbers",), rows)
+    found = fit_trees(latents, factor, (kind != "numbers",), rows)
     np.testing.assert_allclose(found.importance[:, 0], model.feature_importances_, atol=0.004)
 
 
 def test_all_rounds_are_taken_at_the_rate_and_depth_of_the_reference() -> None:
     step = np.repeat([0.0, 1.0], 100)[:, None]
-    rows = Rows(np.arange(200), np.arange(200))
-    found = grow(step, step, (False,), rows)
+    rows = RowSplit(np.arange(200), np.arange(200))
+    found = fit_trees(step, step, (False,), rows)
     left = 0.5 * 0.9**100  # each round takes a tenth of what is left of the distance to the mean
     np.testing.assert_allclose(found.predicted, np.where(step > 0, 1 - left, left), atol=1e-6)
     assert (trees.ROUNDS, trees.DEPTH, trees.RATE) == (100, 3, 0.1)
     parity = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1)] * 40, dtype=float)
     parity = np.vstack([parity, [[0, 0, 0]] * 7, [[0, 1, 0]] * 3])  # uneven, so that the first split gains
     odd = parity.sum(axis=1, keepdims=True) % 2
-    rows = Rows(np.arange(330), np.arange(330))
-    np.testing.assert_array_equal(grow(parity, odd, (True,), rows).predicted, odd)  # needs three splits in a row
+    rows = RowSplit(np.arange(330), np.arange(330))
+    np.testing.assert_array_equal(fit_trees(parity, odd, (True,), rows).predicted, odd)  # needs three splits in a row
 
 
 @pytest.mark.parametrize("kind", ["numbers", "four classes"])
 def test_latents_that_tie_share_the_importance(kind: str) -> None:
     latents, factor, rows = example(kind)
     latents = np.c_[latents[:, 2], factor, factor]
-    found = grow(latents, factor, (kind != "numbers",), rows).importance[:, 0]
+    found = fit_trees(latents, factor, (kind != "numbers",), rows).importance[:, 0]
     np.testing.assert_allclose(found[1:], 0.5, atol=0.1)
     noisy = factor[:, 0] + 0.2 * np.random.default_rng(1).uniform(-1, 1, len(factor))
     if kind == "four classes":  # separates the classes as well, though no bin of equally many rows does
-        found = grow(np.c_[noisy, factor], factor, (True,), rows).importance[:, 0]
+        found = fit_trees(np.c_[noisy, factor], factor, (True,), rows).importance[:, 0]
         np.testing.assert_allclose(found, 0.5, atol=0.1)
 
 
@@ -98,7 +98,7 @@ def test_latents_that_tie_share_the_importance(kind: str) -> None:
 def test_increasing_maps_of_latents_change_nothing(kind: str) -> None:
     latents, factor, rows = example(kind, n=400)
     bent = np.stack([np.exp(latents[:, 0]), latents[:, 1] ** 3, 1e-40 * latents[:, 2], 1e250 * latents[:, 3]], axis=1)
-    one, two = (grow(table, factor, (kind != "numbers",), rows) for table in (latents, bent))
+    one, two = (fit_trees(table, factor, (kind != "numbers",), rows) for table in (latents, bent))
     np.testing.assert_array_equal(one.importance, two.importance)
     np.testing.assert_array_equal(one.predicted, two.predicted)
 
@@ -106,8 +106,8 @@ def test_increasing_maps_of_latents_change_nothing(kind: str) -> None:
 @pytest.mark.parametrize("which", trees.TREES)
 def test_any_unit_of_measurement_is_taken(which: str) -> None:
     latents, factor, rows = example("numbers", n=100)
-    one = grow(latents, factor, (False,), rows, trees=which)
-    two = grow(latents * [1e250, 1e-250, 1, 1], 2.0**500 * factor, (False,), rows, trees=which)
+    one = fit_trees(latents, factor, (False,), rows, trees=which)
+    two = fit_trees(latents * [1e250, 1e-250, 1, 1], 2.0**500 * factor, (False,), rows, trees=which)
     np.testing.assert_allclose(one.importance, two.importance, atol=1e-9)
     np.testing.assert_allclose(one.predicted, two.predicted / 2.0**500, atol=1e-9)
 
@@ -116,16 +116,16 @@ def test_any_unit_of_measurement_is_taken(which: str) -> None:
 def test_dead_latents_and_constant_factors_leave_the_best_blind_guess(which: str) -> None:
     latents, factor, rows = example("four classes", n=60)
     rare = np.r_[np.zeros(20), np.ones(40)][:, None]
-    dead = grow(0 * latents + 0.1, np.c_[rare, factor], (True, False), rows, trees=which)
+    dead = fit_trees(0 * latents + 0.1, np.c_[rare, factor], (True, False), rows, trees=which)
     assert not dead.importance.any()
     assert set(dead.predicted[:, 0]) == {1.0}
     np.testing.assert_allclose(dead.predicted[:, 1], factor[rows.fit].mean())
     once = np.zeros((60, 1))
     once[rows.judge[0]] = 1  # a class that no fitted row has
-    constant = grow(latents, once, (True,), rows, trees=which)
+    constant = fit_trees(latents, once, (True,), rows, trees=which)
     assert not constant.importance.any()
     assert not constant.predicted.any()
-    half = grow(np.c_[np.zeros(60), latents[:, 0]], factor, (True,), rows, trees=which)
+    half = fit_trees(np.c_[np.zeros(60), latents[:, 0]], factor, (True,), rows, trees=which)
     assert half.importance[:, 0].tolist() == [0, 1]
 
 
@@ -133,7 +133,7 @@ def test_dead_latents_and_constant_factors_leave_the_best_blind_guess(which: str
 def test_the_same_seed_gives_the_same_trees(which: str) -> None:
     latents, factor, rows = example("two classes", n=80)
     copied = np.c_[latents, latents]
-    one, two, other = (grow(copied, factor, (True,), rows, trees=which, seed=s).importance for s in (0, 0, 1))
+    one, two, other = (fit_trees(copied, factor, (True,), rows, trees=which, seed=s).importance for s in (0, 0, 1))
     np.testing.assert_array_equal(one, two)
     assert (one != other).any()
 
@@ -154,9 +154,9 @@ def test_steps_are_those_of_a_loop_over_leaves(seed: int, k: int) -> None:
 
 def test_chances_of_any_scores_add_up_to_one() -> None:
     scores = np.array([[1000.0, -1000, 0], [1, 2, 3]])
-    np.testing.assert_allclose(chances(scores).sum(axis=1), 1)
+    np.testing.assert_allclose(probabilities(scores).sum(axis=1), 1)
     two = np.array([[3.0], [-2000]])
-    np.testing.assert_allclose(chances(two)[:, 0], chances(np.c_[0 * two, two])[:, 1])
+    np.testing.assert_allclose(probabilities(two)[:, 0], probabilities(np.c_[0 * two, two])[:, 1])
 
 
 @modest

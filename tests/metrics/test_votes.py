@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noumena.metrics.factor_vae_score import factor_vae_score, stillest
+from noumena.metrics.factor_vae_score import factor_vae_score, least_variable
 from noumena.metrics.factors import factors_of
 
 modest = settings(max_examples=25, deadline=None)
@@ -103,22 +103,22 @@ def test_the_stillest_latent_has_the_smallest_variance(seed: int, size: int, lat
     rng = np.random.default_rng(seed)
     table, rows = rng.normal(size=(30, latents)) + 1e7, rng.integers(30, size=(40, size))
     expected = [int(np.argmin(table[batch].var(axis=0))) for batch in rows]
-    assert stillest(table, rows).tolist() == expected
+    assert least_variable(table, rows).tolist() == expected
 
 
 def test_votes_in_pieces_are_the_votes_of_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     table, rows = rng.normal(size=(50, 3)), rng.integers(50, size=(101, 8))
-    whole = stillest(table, rows)
+    whole = least_variable(table, rows)
     for chunk in (1, 8 * 3 * 7):
         monkeypatch.setattr(sys.modules["noumena.metrics.factor_vae_score"], "CHUNK", chunk)
-        np.testing.assert_array_equal(stillest(table, rows), whole)
+        np.testing.assert_array_equal(least_variable(table, rows), whole)
 
 
 def test_the_first_of_equally_still_latents_gets_the_vote() -> None:
     table = np.tile(np.array([[0.3], [0.1], [0.1], [0.1]]), (1, 3)) * [1, 1 / 3, 7]
     table[1, 0] = 9
-    assert stillest(table, np.array([[1, 2, 3], [2, 3, 3]])).tolist() == [1, 0]
+    assert least_variable(table, np.array([[1, 2, 3], [2, 3, 3]])).tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("kind", ["discrete", "continuous", "mixed"])
@@ -264,9 +264,9 @@ def test_the_standard_error_is_the_spread_over_fresh_samples() -> None:
         return factor_vae_score(z, unit(z) @ mixing + noise, votes=(600, 600), shuffles=0, random_state=seed, **options)
 
     spread = np.std([found(seed).score for seed in range(40)], ddof=1)
-    errors = [found(seed, bootstrap=12).uncertainty.error for seed in range(4)]
+    errors = [found(seed, subsamples=12).uncertainty.error for seed in range(4)]
     assert 0.6 < np.mean(errors) / spread < 1.7
-    interval = found(0, bootstrap=12).uncertainty
+    interval = found(0, subsamples=12).uncertainty
     assert interval.draws == 12
     assert interval.low <= found(0).score <= interval.high
 
@@ -274,7 +274,7 @@ def test_the_standard_error_is_the_spread_over_fresh_samples() -> None:
 def test_halves_keep_kinds_bins_and_groups() -> None:
     rng = np.random.default_rng(0)
     z = np.c_[rng.integers(0, 8, 160), rng.normal(size=160)]  # 20 rows for a value: halves have ten
-    found = factor_vae_score(z, z, votes=(200, 200), shuffles=0, bootstrap=10)
+    found = factor_vae_score(z, z, votes=(200, 200), shuffles=0, subsamples=10)
     assert found.uncertainty.error < 0.02
 
 

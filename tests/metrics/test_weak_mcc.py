@@ -123,7 +123,7 @@ def test_rows_are_shuffled_within_each_half_for_the_chance():
 
 def test_the_ceiling_is_one_and_the_uncertainty_covers_other_samples():
     z, z_hat = related(12_000)
-    found = weak_mcc(z[:400], z_hat[:400], ceiling=True, bootstrap=40)
+    found = weak_mcc(z[:400], z_hat[:400], ceiling=True, subsamples=40)
     assert found.ceiling == pytest.approx(1)
     others = [weak_mcc(z[i : i + 400], z_hat[i : i + 400], shuffles=0).score for i in range(400, 12_000, 400)]
     assert 0.5 < found.uncertainty.error / np.std(others) < 2

@@ -12,7 +12,7 @@ from noumena.derivatives import jacobian
 from noumena.estimators.autoencoder import Autoencoder
 from noumena.estimators.loop import Training
 from noumena.guarantees.lipschitz import architecture_bound
-from noumena.nets.orthogonal import Orthogonal, OrthogonalLinear, frame
+from noumena.nets.orthogonal import Orthogonal, OrthogonalLinear, householder_columns
 
 
 def away_from_orthonormal(columns: torch.Tensor) -> float:
@@ -28,7 +28,7 @@ def test_a_frame_is_the_product_of_reflections_one_after_the_other() -> None:
     product = np.eye(6)
     for v in V.numpy().T:
         product = product @ (np.eye(6) - 2 * np.outer(v, v) / (v @ v))
-    np.testing.assert_allclose(frame(V).numpy(), product[:, :4], atol=1e-12)
+    np.testing.assert_allclose(householder_columns(V).numpy(), product[:, :4], atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(784, 256), (64, 64), (5, 1), (1, 1)])
@@ -38,19 +38,21 @@ def test_columns_are_orthonormal_in_single_precision_whatever_the_parameters(sha
         g = torch.Generator().manual_seed(seed)
         even = torch.randn(shape, generator=g)
         nearly_one = torch.randn(rows, 1, generator=g) + 1e-3 * torch.randn(shape, generator=g)
-        assert away_from_orthonormal(frame(even)) < 2e-6
-        assert away_from_orthonormal(frame(even * torch.logspace(-3, 3, columns))) < 2e-6
-        assert away_from_orthonormal(frame(nearly_one)) < 1e-5
+        assert away_from_orthonormal(householder_columns(even)) < 2e-6
+        assert away_from_orthonormal(householder_columns(even * torch.logspace(-3, 3, columns))) < 2e-6
+        assert away_from_orthonormal(householder_columns(nearly_one)) < 1e-5
 
 
 def test_the_length_of_a_direction_is_of_no_consequence() -> None:
     V = torch.randn(7, 3, dtype=torch.float64)
-    torch.testing.assert_close(frame(V * torch.tensor([0.1, -3.0, 20.0])), frame(V))
+    torch.testing.assert_close(householder_columns(V * torch.tensor([0.1, -3.0, 20.0])), householder_columns(V))
 
 
 def test_gradients_of_a_frame_are_those_of_finite_differences() -> None:
     for shape in ((5, 3), (3, 3)):
-        assert torch.autograd.gradcheck(frame, torch.randn(shape, dtype=torch.float64, requires_grad=True))
+        assert torch.autograd.gradcheck(
+            householder_columns, torch.randn(shape, dtype=torch.float64, requires_grad=True)
+        )
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(2, 3), (3, 2), (2, 2)])

@@ -10,20 +10,19 @@ from torch.nn import functional as F
 
 from noumena import seeds
 from noumena.nets.pooled import (
-    Bumps,
-    ExpectedPlaces,
-    PlaceDecoder,
-    PlaceEncoder,
+    GaussianMaps,
     PooledDecoder,
     PooledEncoder,
-    sized,
+    SpatialSoftmax,
+    SpatialSoftmaxDecoder,
+    SpatialSoftmaxEncoder,
 )
 
 SMALL: dict[str, Any] = {"channels": 2, "size": 12, "widths": (3, 4)}
 PIXELS = 2 * 12 * 12
 BUILDERS = {
     "pooled": (PooledEncoder(**SMALL), PooledDecoder(**SMALL)),
-    "places": (PlaceEncoder(**SMALL, maps=5), PlaceDecoder(**SMALL, maps=5)),
+    "places": (SpatialSoftmaxEncoder(**SMALL, maps=5), SpatialSoftmaxDecoder(**SMALL, maps=5)),
 }
 
 
@@ -75,7 +74,7 @@ def test_the_pooled_decoder_is_that_written_by_hand_with_a_linear_end() -> None:
 
 def test_expected_places_are_means_of_pixel_centres_under_the_softmax() -> None:
     maps = rows(2 * 25, 3).reshape(3, 2, 5, 5)
-    found = ExpectedPlaces(5).double()(maps)
+    found = SpatialSoftmax(5).double()(maps)
     for batch, channel in ((0, 0), (2, 1)):
         weights = maps[batch, channel].exp() / maps[batch, channel].exp().sum()
         x = sum(float(weights[i, j]) * (2 * (j + 0.5) / 5 - 1) for i in range(5) for j in range(5))
@@ -85,7 +84,7 @@ def test_expected_places_are_means_of_pixel_centres_under_the_softmax() -> None:
 
 
 def test_bumps_stand_at_their_places_and_are_as_wide_as_they_are_sharp() -> None:
-    bumps = Bumps(2, 5).double()
+    bumps = GaussianMaps(2, 5).double()
     with torch.no_grad():
         bumps.sharpness.copy_(torch.tensor([1.0, 5.0]))
         found = bumps(torch.tensor([[0.4, -0.8, -0.4, 0.8]], dtype=torch.float64))[0]
@@ -97,7 +96,7 @@ def test_bumps_stand_at_their_places_and_are_as_wide_as_they_are_sharp() -> None
 
 def test_a_place_code_moves_in_a_line_as_a_thing_moves() -> None:
     with seeds.global_torch(0, "init"):
-        encoder = PlaceEncoder(1, 24, widths=(4,), maps=3, halvings=1)(576, 2).double()
+        encoder = SpatialSoftmaxEncoder(1, 24, widths=(4,), maps=3, halvings=1)(576, 2).double()
     pictures = torch.zeros(7, 1, 24, 24, dtype=torch.float64)
     for k in range(7):
         pictures[k, 0, 8:12, 6 + 2 * k - 2 : 8 + 2 * k] = 30.0
@@ -119,7 +118,7 @@ def test_layers_start_at_a_size_that_keeps_that_of_what_they_pass() -> None:
             (nn.Conv2d(40, 30, 3), 360),
             (nn.ConvTranspose2d(90, 99, 2, 2), 90),
         ):
-            assert abs(sized(layer, gain=1.0).weight.std() * inputs**0.5 - 1) < 0.02
+            assert abs(kaiming_normal(layer).weight.std() * inputs**0.5 - 1) < 0.02
             assert (layer.bias == 0).all()
 
 

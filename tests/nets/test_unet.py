@@ -14,7 +14,7 @@ from noumena import seeds
 from noumena.derivatives import jacobian
 from noumena.estimators.images.attention import Attention, Concepts, Looking, attended
 from noumena.estimators.images.unet import TimedBlock, UNet, UNetwork, waves
-from noumena.nets.residual import Residual, ResidualEncoder
+from noumena.nets.residual import ResidualBlock, ResidualEncoder
 
 SMALL = UNet(2, 8, widths=(4, 8), heads=2, context=3, near=1)
 DIM = 2 * 8 * 8
@@ -193,7 +193,7 @@ def test_the_published_settings_can_be_asked_for() -> None:
 
 
 def test_a_residual_block_adds_to_what_was_there() -> None:
-    block, h = Residual(3).double(), numbers(2, 3, 4, 4)
+    block, h = ResidualBlock(3).double(), numbers(2, 3, 4, 4)
     added = F.conv2d(F.conv2d(h.relu(), block.inner.weight, padding=1).relu(), block.outer.weight)
     torch.testing.assert_close(block(h), h + added)
     assert 0 < float(added.detach().std()) < 0.5 * float(h.std())
@@ -202,4 +202,4 @@ def test_a_residual_block_adds_to_what_was_there() -> None:
 def test_images_go_to_as_many_scalars_as_are_asked_for() -> None:
     net = ResidualEncoder(2, 8, widths=(3, 4), blocks=2)(128, 5)
     assert net(torch.randn(3, 128)).shape == (3, 5)
-    assert sum(isinstance(layer, Residual) for layer in net) == 2
+    assert sum(isinstance(layer, ResidualBlock) for layer in net) == 2

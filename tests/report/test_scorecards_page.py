@@ -24,7 +24,7 @@ def card() -> Scorecard:
     rng = np.random.default_rng(0)
     z = pd.DataFrame({HOSTILE: rng.choice(["a", "b"], 200), "size": rng.uniform(size=200), "x": rng.normal(size=200)})
     learned = np.column_stack([z["x"], rng.normal(size=200), -z["size"]])
-    return score(z, learned, metrics=METRICS, bootstrap=10)
+    return score(z, learned, metrics=METRICS, subsamples=10)
 
 
 def by_class(drawing: str, kind: str) -> list[ElementTree.Element]:

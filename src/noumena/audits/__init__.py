@@ -2,8 +2,11 @@
 
 from noumena.audits.audit import audit
 from noumena.audits.axes import Axes
-from noumena.audits.pairs import Pair, alignment_errors
+from noumena.audits.pairs import PairComparison, alignment_errors
 from noumena.audits.record import Audit, Overlay
 from noumena.audits.trivial import Trivial
+from noumena.deprecated import moved
 
-__all__ = ["Audit", "Axes", "Overlay", "Pair", "Trivial", "alignment_errors", "audit"]
+__all__ = ["Audit", "Axes", "Overlay", "PairComparison", "Trivial", "alignment_errors", "audit"]
+
+__getattr__ = moved("noumena.audits", {"Pair": "noumena.audits.PairComparison"})

@@ -1,7 +1,12 @@
-"""The audit of any set of representations: are they stable, up to what, and does ICA give axes one can use?
+"""Audit of any set of representations: are they stable, up to what, and does ICA give axes one can use?
 
-Reference: Nelson et al. (2026), Section 4.2 and A.7.2. Deviations: see ``pairs`` (how errors are measured), ``rule``
-(how a group is named), ``axes`` (when ICA is trusted) and ``trivial`` (what the input explains).
+References
+----------
+Nelson et al. (2026), "Statistical and structural identifiability in representation learning", Section 4.2 and A.7.2.
+
+Deviations: see ``pairs`` (how errors are measured), ``rule`` (how a group is named), ``axes`` (when ICA is trusted)
+and
+``trivial`` (what the input explains).
 """
 
 from __future__ import annotations
@@ -15,15 +20,15 @@ import numpy as np
 
 from noumena import checks, seeds
 from noumena.audits.axes import axes_of
-from noumena.audits.folds import Folds, folds_of
-from noumena.audits.pairs import Pair, Side, compare, part_moments, sides_of
+from noumena.audits.folds import AuditFolds, folds_of
+from noumena.audits.pairs import PairComparison, RunMoments, compare, part_moments, sides_of
 from noumena.audits.record import Audit, Overlay
 from noumena.audits.tables import is_array, tables_of
 from noumena.audits.trivial import explained
 from noumena.deprecated import renamed
 from noumena.guarantees.agreement import RIGID, merged, similarity_map
 
-DRAWN = 300
+OVERLAY_ROWS = 300
 """Rows of a pair that are kept for drawing."""
 
 
@@ -44,13 +49,39 @@ def audit(
 ) -> Audit:
     """Say whether representations of the same rows are stable, up to what, and whether ICA gives axes one can use.
 
-    ``representations``: two or more (n, d) tables, a dictionary from names to them, or fitted models that see ``data``
-    (anything with ``transform``, a torch module, a function); one estimator with several runs stands for its runs.
-    ``groups`` keeps whole molecules, plates or patients together when rows are held out. ``input`` are the rows that
-    were represented (by default ``data``, where it is a table): what a linear map of them explains stands beside.
-    ``held_out=False`` gives the paper's in-sample numbers. ``shuffles`` of one side's rows say what chance is;
-    ``restarts`` of ICA say whether it can be trusted; ``ica=False`` leaves it out.
+    Parameters
+    ----------
+    representations : list or dict of arrays of shape (n_samples, n_latents), or fitted models
+        Two or more tables, or models that see ``data`` (anything with ``transform``, a torch module, a function); a
+        single
+        estimator with several runs stands for its runs.
+    data : array, optional
+        Input of the models.
+    input : array of shape (n_samples, n_features), optional
+        What was represented, by default ``data``: what a linear map of it explains is reported beside.
+    groups : array of shape (n_samples,), optional
+        Labels, such as molecules, plates or patients, that are held out as a whole.
+    held_out : bool
+        Measure errors on held-out rows; False gives the paper's in-sample numbers.
+    folds : int
+        Number of folds.
+    shuffles : int
+        Row shuffles for the chance level.
+    ica : bool
+        Whether to compare axes by ICA.
+    restarts : int
+        Starts of ICA, which must agree for it to be trusted.
+    random_state : int, Generator or None
+        Seed of everything random.
+    progress : callable, optional
+        Is given the name of every run and pair.
 
+    Returns
+    -------
+    Audit
+
+    Examples
+    --------
     >>> z = np.random.default_rng(0).laplace(size=(1000, 2))
     >>> found = audit({"first": z, "second": z @ np.array([[0.6, 0.8], [-0.8, 0.6]])})
     >>> found.group, str(found.up_to), round(float(found.errors["rigid+scale"][0, 1]), 6)
@@ -61,18 +92,18 @@ def audit(
     rows = len(tables.tables[0])
     split, more = folds_of(rows, folds=folds, groups=groups, held_out=held_out, seed=seed)
     shuffles = checks.count(shuffles, "shuffles")
-    say = progress or (lambda sentence: None)
+    report = progress or (lambda sentence: None)
     sides, ica_notes = sides_of(
         tables.names, tables.tables, split, ica=ica, restarts=restarts, seed=seed, progress=progress
     )
     x = _table_or_none(data) if input is None else input
     trivial, input_notes = (None, ()) if x is None else explained(x, sides, split, seed=seed)
-    pairs: list[Pair] = []
+    pairs: list[PairComparison] = []
     for g, h in combinations(sides, 2):
-        say(f"{g.name} and {h.name}")
+        report(f"{g.name} and {h.name}")
         pairs += compare(g, h, split, shuffles=shuffles, seed=seed)
     onto_first = [pair for pair in pairs if pair.target == tables.names[0]]
-    found = Audit(
+    result = Audit(
         tables.names,
         tuple((rows, table.shape[1]) for table in tables.tables),
         held_out,
@@ -82,7 +113,7 @@ def audit(
         trivial,
         (*tables.notes, *more, *ica_notes, *input_notes),
     )
-    return replace(found, overlays=_overlays(found, sides, split, seed))
+    return replace(result, overlays=_overlays(result, sides, split, seed))
 
 
 def _table_or_none(data: Any) -> Any:
@@ -91,22 +122,22 @@ def _table_or_none(data: Any) -> Any:
     return data if len(shape) == 2 else None
 
 
-def _overlays(found: Audit, sides: Sequence[Side], folds: Folds, seed: int) -> tuple[Overlay, ...]:
+def _overlays(result: Audit, sides: Sequence[RunMoments], folds: AuditFolds, seed: int) -> tuple[Overlay, ...]:
     """The nearest and the farthest pair."""
     by_name = {side.name: side for side in sides}
-    ends = dict.fromkeys((pair.target, pair.source) for pair in (found.nearest, found.farthest))
-    return tuple(_overlay(by_name[target], by_name[source], found, folds, seed) for target, source in ends)
+    ends = dict.fromkeys((pair.target, pair.source) for pair in (result.nearest, result.farthest))
+    return tuple(_overlay(by_name[target], by_name[source], result, folds, seed) for target, source in ends)
 
 
-def _overlay(g: Side, h: Side, found: Audit, folds: Folds, seed: int) -> Overlay:
+def _overlay(g: RunMoments, h: RunMoments, result: Audit, folds: AuditFolds, seed: int) -> Overlay:
     """Some measured rows of the first fold, the source moved onto the target by the best rigid map."""
     T = similarity_map(merged([part_moments(g, h, p, folds) for p in folds.fitted(0)]))
     a, b = (side.rows[folds.part(0)].astype(np.float64) for side in (g, h))
-    kept = np.sort(seeds.numpy_generator(seed, "drawn rows", len(a)).permutation(len(a))[:DRAWN])
+    kept_rows = np.sort(seeds.numpy_generator(seed, "drawn rows", len(a)).permutation(len(a))[:OVERLAY_ROWS])
     _, vector = np.linalg.eigh(g.covariances[0])
     plane, centre = vector[:, ::-1][:, :2], g.means[0]
     if plane.shape[1] < 2:  # a line is drawn as one
         plane = np.pad(plane, ((0, 0), (0, 1)))
-    moved = T(b[kept])[:, : a.shape[1]]
-    error = found.pair(g.name, h.name).errors[RIGID]
-    return Overlay(g.name, h.name, error, (a[kept] - centre) @ plane, (moved - centre) @ plane)
+    moved = T(b[kept_rows])[:, : a.shape[1]]
+    error = result.pair(g.name, h.name).errors[RIGID]
+    return Overlay(g.name, h.name, error, (a[kept_rows] - centre) @ plane, (moved - centre) @ plane)

@@ -1,14 +1,17 @@
-"""Pairs: errors between two runs' representations up to each group, in both directions, over folds, beside chance.
+"""Pairs: alignment errors between two runs' representations up to each group of maps, beside the chance level.
 
 An error is ``mean_i‖T h_i − g_i‖/Δ`` in the target's space, Δ the target's diameter. ``T`` is fitted on some rows and
 measured on others (``held_out=False``: on the same, as in the paper).
 
-Reference: Nelson et al. (2026), Section 4.2 and A.7.2. Deviations, beside those of ``guarantees.agreement``: held out,
-the two sides' ICA see *disjoint halves* of the fitted rows, so that accidents of shared rows, which make even Gaussian
-runs agree, do not count as axes; ``ICA, same rows`` lets both see the same half. Least squares with few rows per column
-is held back by a ridge. Beyond ``EXACT`` rows the diameter is the largest distance among the outermost rows and along
-sweeps to the farthest row, never more than the true one: errors may come out slightly too large, never too small.
-Chance is the mean over shuffles of one side's rows, within each part.
+References
+----------
+Nelson et al. (2026), "Statistical and structural identifiability in representation learning", Section 4.2 and A.7.2.
+
+Deviations, beside those of ``guarantees.agreement``: held out, the two sides' ICA see *disjoint halves* of the fitted
+rows, so that overfitting to shared rows, which makes even Gaussian runs agree, does not count as axes; ``ICA, same
+rows`` lets both see the same half. Least squares with few rows per column is regularised by a ridge. Beyond ``EXACT``
+rows the diameter is the largest distance among the outermost rows and along sweeps to the farthest row, a lower bound:
+errors may come out slightly too large, never too small. The chance level is the mean over shuffles of one side's rows.
 """
 
 from __future__ import annotations
@@ -24,8 +27,8 @@ from jaxtyping import Float
 
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
-from noumena.audits.folds import Folds, folds_of
-from noumena.audits.ridge import careful_map, few
+from noumena.audits.folds import AuditFolds, folds_of
+from noumena.audits.ridge import careful_map, overfits
 from noumena.audits.rule import AMBIGUITIES, smallest_group
 from noumena.audits.tables import tables_of
 from noumena.estimators.ica import ica as components
@@ -46,12 +49,13 @@ from noumena.guarantees.agreement import (
 from noumena.guarantees.components import enough
 from noumena.guarantees.lipschitz import diameter
 from noumena.guarantees.unmixing import Unmixing, covariance_of, unmix
+from noumena.metrics.record import plain
 
 SAME_ROWS = "ICA, same rows"
 KINDS = (PERMUTATION, RIGID, AFFINE, ICA, SAME_ROWS)
 EXACT, OUTERMOST, SWEEPS = 4000, 1000, 8
-"""Rows up to which the diameter is exact; beyond, rows compared with one another, and sweeps over all rows."""
-ITERATIONS, AT_REST = 200, 1e-4
+"""Rows up to which the diameter is exact; beyond, rows compared pairwise, and sweeps over all rows."""
+MAX_ITER, TOL = 200, 1e-4
 """Of ICA: the defaults of scikit-learn, which the paper used."""
 MOST_BY_CHANCE = 2000
 """Rows on which chance is measured."""
@@ -61,8 +65,8 @@ MOST_BY_CHANCE = 2000
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
-    """One run, its rows in the order of the folds, with what can be computed of it alone."""
+class RunMoments:
+    """One run, its rows in the order of the folds, with its diameter, moments of every part, and ICA of every fold."""
 
     name: str
     rows: Float[np.ndarray, "batch latent"]
@@ -74,16 +78,18 @@ class Side:
     """For each fold, on two disjoint halves of its fitted rows (in-sample twice on all rows); none without ICA."""
 
 
-def side_of(name: str, table: Float[np.ndarray, "batch latent"], folds: Folds, *, size: float = nan) -> Side:
+def side_of(name: str, table: Float[np.ndarray, "batch latent"], folds: AuditFolds, *, size: float = nan) -> RunMoments:
     """A run without its ICA; ``size`` is its diameter."""
     rows = np.ascontiguousarray(table[folds.order])
     parts = [rows[folds.part(p)].astype(np.float64) for p in range(len(folds))]
-    return Side(name, rows, size, tuple(p.mean(axis=0) for p in parts), tuple(covariance_of(p) for p in parts))
+    return RunMoments(name, rows, size, tuple(p.mean(axis=0) for p in parts), tuple(covariance_of(p) for p in parts))
 
 
-def unmixings_of(side: Side, folds: Folds, *, restarts: int, seed: int) -> tuple[tuple[Unmixing, Unmixing], ...]:
+def unmixings_of(
+    side: RunMoments, folds: AuditFolds, *, restarts: int, seed: int
+) -> tuple[tuple[Unmixing, Unmixing], ...]:
     """ICA of a run in every fold, on both halves of the fitted rows; none when a half has too few rows."""
-    found = []
+    unmixings = []
     for k in range(len(folds)):
         halves = folds.halves(k, seed)
         if not all(enough(side.rows[half]) for half in halves):
@@ -92,18 +98,18 @@ def unmixings_of(side: Side, folds: Folds, *, restarts: int, seed: int) -> tuple
         second = (
             unmix(side.rows[halves[1]], restarts=restarts, seed=seed, rotation=rotation) if folds.held_out else first
         )
-        found.append((first, second))
-    return tuple(found)
+        unmixings.append((first, second))
+    return tuple(unmixings)
 
 
 def rotation(white: np.ndarray, seed: int, restart: int) -> tuple[np.ndarray, bool]:
-    """The rotation of one ICA fit of white rows, on a GPU where there is one, and whether it came to rest."""
+    """The rotation of one ICA fit of white rows, on a GPU where there is one, and whether it converged."""
     from sklearn.exceptions import ConvergenceWarning
 
     if white.shape[1] == 1:
         return np.ones((1, 1)), True
     start = int(seeds.numpy_generator(seed, "start of an audit's ICA", restart).integers(seeds.LARGEST))
-    model = components.ICA(whiten=False, max_iter=ITERATIONS, tol=AT_REST, device="auto", random_state=start)
+    model = components.ICA(whiten=False, max_iter=MAX_ITER, tol=TOL, device="auto", random_state=start)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(white)
@@ -131,22 +137,32 @@ def largest_distance(z: Float[np.ndarray, "batch latent"]) -> float:
 
 
 @dataclass(frozen=True)
-class Pair:
-    """How near ``source`` comes to ``target`` up to each group, in the target's space and over its diameter."""
+class PairComparison:
+    """Alignment errors of ``source`` mapped onto ``target`` up to each group, in the target's space and over its
+    diameter.
+
+    Attributes
+    ----------
+    target, source : str
+        Names of the two runs.
+    diameter : float
+        Diameter of the target.
+    by_fold : dict of str to tuple of float
+        Mean errors of every fold, by group; NaN where there is no such map.
+    largest, chance, r2 : dict of str to float
+        By group, the error of the worst row, the mean error of shuffled rows, and the share of variance explained.
+    correlations : tuple of array
+        In every fold, of the target's ICA components with their partners, on held-out rows; 0 without a partner.
+    """
 
     target: str
     source: str
     diameter: float
     by_fold: dict[str, tuple[float, ...]]
-    """Mean errors of every fold, by group; NaN where there is no such map."""
     largest: dict[str, float]
-    """The error of the worst row."""
     chance: dict[str, float]
-    """Mean errors when one side's rows are shuffled."""
     r2: dict[str, float]
-    """Share of the target's variance about the fitted rows' mean."""
     correlations: tuple[np.ndarray, ...] = field(default=(), compare=False)
-    """In every fold, of the target's components with their partners, on measured rows; 0 without a partner."""
 
     @property
     def errors(self) -> dict[str, float]:
@@ -186,17 +202,13 @@ class Pair:
         """Plain numbers, ready for JSON; what is not finite is ``None``."""
         numbers = {"errors": self.errors, "spread": self.spread, "largest": self.largest}
         numbers |= {"chance": self.chance, "r2": self.r2}
-        plain = {name: {kind: plain_number(v) for kind, v in values.items()} for name, values in numbers.items()}
         names = {"target": self.target, "source": self.source, "up_to": self.group}
-        return {**names, "efficiency": plain_number(self.efficiency), **plain}
+        return {**names, "efficiency": plain(self.efficiency), **plain(numbers)}
 
 
-def plain_number(value: float) -> float | None:
-    """A number as JSON knows it."""
-    return float(value) if isfinite(value) else None
-
-
-def compare(g: Side, h: Side, folds: Folds, *, shuffles: int, seed: int) -> tuple[Pair, Pair]:
+def compare(
+    g: RunMoments, h: RunMoments, folds: AuditFolds, *, shuffles: int, seed: int
+) -> tuple[PairComparison, PairComparison]:
     """``h`` mapped onto ``g``, and ``g`` onto ``h``."""
     parts = [part_moments(g, h, p, folds) for p in range(len(folds))]
     there, back = [], []
@@ -206,10 +218,10 @@ def compare(g: Side, h: Side, folds: Folds, *, shuffles: int, seed: int) -> tupl
         there.append(_measure(fitted, (a, b), _unmixings(g, h, k), held_out=folds.held_out))
         back.append(_measure([m.flipped for m in fitted], (b, a), _unmixings(h, g, k), held_out=folds.held_out))
     chance = [_by_chance(g, h, folds, s, seed) for s in range(shuffles)]
-    found = [_axes(g, h, folds, parts), _axes(h, g, folds, [m.flipped for m in parts])]
+    correlations = [_axes(g, h, folds, parts), _axes(h, g, folds, [m.flipped for m in parts])]
     return (
-        _pair(g, h, there, [c[0] for c in chance], found[0]),
-        _pair(h, g, back, [c[1] for c in chance], found[1]),
+        _pair(g, h, there, [c[0] for c in chance], correlations[0]),
+        _pair(h, g, back, [c[1] for c in chance], correlations[1]),
     )
 
 
@@ -219,7 +231,9 @@ Rows = tuple[np.ndarray, np.ndarray]
 Unmixings = dict[str, tuple[Unmixing, Unmixing]]
 
 
-def part_moments(g: Side, h: Side, p: int, folds: Folds, shuffled: np.ndarray | None = None) -> Moments:
+def part_moments(
+    g: RunMoments, h: RunMoments, p: int, folds: AuditFolds, shuffled: np.ndarray | None = None
+) -> Moments:
     """The moments of one part of the rows; with ``shuffled`` the rows of ``h`` in that order."""
     a = g.rows[folds.part(p)].astype(np.float64) - g.means[p]
     b = h.rows[folds.part(p)].astype(np.float64) - h.means[p]
@@ -227,7 +241,7 @@ def part_moments(g: Side, h: Side, p: int, folds: Folds, shuffled: np.ndarray | 
     return Moments(len(a), g.means[p], h.means[p], g.covariances[p], h.covariances[p], cross)
 
 
-def _unmixings(g: Side, h: Side, k: int) -> Unmixings:
+def _unmixings(g: RunMoments, h: RunMoments, k: int) -> Unmixings:
     if not g.unmixings or not h.unmixings:
         return {}
     (first, _), (same, other) = g.unmixings[k], h.unmixings[k]
@@ -243,7 +257,7 @@ def _measure(fitted: Sequence[Moments], measured: Rows, unmixings: Unmixings, *,
     return {"": np.linalg.norm(g - centre, axis=1), **{kind: distances(T, g, h) for kind, T in maps.items()}}
 
 
-def _by_chance(g: Side, h: Side, folds: Folds, s: int, seed: int) -> tuple[Measured, Measured]:
+def _by_chance(g: RunMoments, h: RunMoments, folds: AuditFolds, s: int, seed: int) -> tuple[Measured, Measured]:
     """One fold with the rows of one side shuffled within each part."""
     k = s % len(folds)
     orders = {
@@ -256,9 +270,9 @@ def _by_chance(g: Side, h: Side, folds: Folds, s: int, seed: int) -> tuple[Measu
     return there, _measure([m.flipped for m in fitted], (b, a), _unmixings(h, g, k), held_out=folds.held_out)
 
 
-def _axes(g: Side, h: Side, folds: Folds, parts: Sequence[Moments]) -> tuple[np.ndarray, ...]:
+def _axes(g: RunMoments, h: RunMoments, folds: AuditFolds, parts: Sequence[Moments]) -> tuple[np.ndarray, ...]:
     """How strongly each component of the target correlates with its partner on measured rows, fold by fold."""
-    found = []
+    correlations = []
     for k in range(len(folds) if g.unmixings and h.unmixings else 0):
         (a, _), (_, b) = g.unmixings[k], h.unmixings[k]
         match = component_match(merged([parts[p] for p in folds.fitted(k)]), a, b)
@@ -266,18 +280,22 @@ def _axes(g: Side, h: Side, folds: Folds, parts: Sequence[Moments]) -> tuple[np.
         m = parts[k]
         both = ((a.matrix @ m.gh) * partner).sum(axis=1)
         power = ((a.matrix @ m.gg) * a.matrix).sum(axis=1) * ((partner @ m.hh) * partner).sum(axis=1)
-        found.append(np.abs(both) / np.sqrt(np.where(power > 0, power, 1)))
-    return tuple(found)
+        correlations.append(np.abs(both) / np.sqrt(np.where(power > 0, power, 1)))
+    return tuple(correlations)
 
 
 def _pair(
-    g: Side, h: Side, folds: Sequence[Measured], chance: Sequence[Measured], correlations: tuple[np.ndarray, ...]
-) -> Pair:
+    g: RunMoments,
+    h: RunMoments,
+    folds: Sequence[Measured],
+    chance: Sequence[Measured],
+    correlations: tuple[np.ndarray, ...],
+) -> PairComparison:
     size = g.diameter
     total = sum(float((fold[""] ** 2).sum()) for fold in folds)
     known = [kind for kind in KINDS if kind in folds[0]]
     absent = {kind: nan for kind in (ICA,) if kind not in known}
-    return Pair(
+    return PairComparison(
         g.name,
         h.name,
         size,
@@ -301,9 +319,24 @@ def alignment_errors(
     ica: bool = True,
     restarts: int = 2,
     seed: int = 0,
-) -> Pair:
-    """How near the representations ``h`` come to ``g``, tables of the same rows, up to each group.
+) -> PairComparison:
+    """Alignment errors of representations ``h`` mapped onto ``g``, tables of the same rows, up to each group.
 
+    Parameters
+    ----------
+    g, h : array of shape (n_samples, n_latents)
+        Target and source.
+    groups, held_out, folds, shuffles, ica, restarts
+        As in ``audit``.
+    seed : int
+        Seed of everything random.
+
+    Returns
+    -------
+    PairComparison
+
+    Examples
+    --------
     >>> z = np.random.default_rng(0).laplace(size=(500, 2))
     >>> pair = alignment_errors(z, z @ np.array([[0.6, 0.8], [-0.8, 0.6]]))
     >>> pair.group, round(pair.errors["rigid+scale"], 6)
@@ -318,14 +351,14 @@ def alignment_errors(
 def sides_of(
     names: Sequence[str],
     tables: Sequence[np.ndarray],
-    folds: Folds,
+    folds: AuditFolds,
     *,
     ica: bool,
     restarts: int,
     seed: int,
     progress: Callable[[str], None] | None = None,
-) -> tuple[list[Side], tuple[str, ...]]:
-    """Every run with its diameter and its ICA, and what the user should know about them."""
+) -> tuple[list[RunMoments], tuple[str, ...]]:
+    """Every run with its diameter and its ICA, and notes on them."""
     restarts = checks.count(restarts, "restarts", minimum=2)
     fitted = min(sum(len(folds.order[folds.part(p)]) for p in folds.fitted(k)) for k in range(len(folds)))
     widest = max(table.shape[1] for table in tables)
@@ -340,11 +373,11 @@ def sides_of(
         if progress is not None:
             progress(name)
         side = side_of(name, table, folds, size=largest_distance(table))
-        found = unmixings_of(side, folds, restarts=restarts, seed=seed) if ica else ()
-        sides.append(Side(name, side.rows, side.diameter, side.means, side.covariances, found))
-        if ica and not found:
+        unmixings = unmixings_of(side, folds, restarts=restarts, seed=seed) if ica else ()
+        sides.append(RunMoments(name, side.rows, side.diameter, side.means, side.covariances, unmixings))
+        if ica and not unmixings:
             need = f"10 rows per column, here {10 * table.shape[1]} in each half of the fitted rows"
             notes.append(f"{name}: ICA is not judged, as it needs {need}.")
-    if folds.held_out and few(fitted, widest):
-        notes.append(f"Affine maps are held back by a ridge: {fitted} fitted rows for {widest} columns.")
+    if folds.held_out and overfits(fitted, widest):
+        notes.append(f"Affine maps are regularised by a ridge: {fitted} fitted rows for {widest} columns.")
     return sides, tuple(notes)

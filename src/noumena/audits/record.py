@@ -1,10 +1,11 @@
-"""Audit: the record of how near several runs' representations are, up to what, and which axes they share."""
+"""The result of an audit: errors of every pair of runs up to each group of maps, the verdict and its caveats."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import nan
+from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,12 +13,13 @@ from jaxtyping import Float
 
 from noumena import charts, checks
 from noumena.ambiguity import Ambiguity
-from noumena.audits import words
 from noumena.audits.axes import Axes
-from noumena.audits.pairs import KINDS, Pair, plain_number
-from noumena.audits.rule import AMBIGUITIES, LADDER, NONE
+from noumena.audits.pairs import KINDS, SAME_ROWS, PairComparison
+from noumena.audits.rule import AMBIGUITIES, LADDER, NONE, equally_good, reference
 from noumena.audits.trivial import Trivial
-from noumena.guarantees.agreement import RIGID
+from noumena.guarantees.agreement import AFFINE, BETTER_THAN_CHANCE, ICA, PERMUTATION, RIGID, efficiency
+from noumena.guarantees.unmixing import SAME
+from noumena.metrics.record import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Drawing
@@ -29,7 +31,17 @@ DIGITS = 9
 
 @dataclass(frozen=True, eq=False)
 class Overlay:
-    """One pair's measured rows in the target's two principal directions, the source rigidly moved onto it."""
+    """One pair's held-out rows in the target's two principal directions, for drawing.
+
+    Attributes
+    ----------
+    target, source : str
+        Names of the two runs.
+    error : float
+        Error of the pair up to a rigid map with one scale.
+    points, moved : array of shape (n_points, 2)
+        Rows of the target, and of the source mapped onto it.
+    """
 
     target: str
     source: str
@@ -44,23 +56,40 @@ class Overlay:
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """How near representations of the same rows are, in every pair and both directions.
+    """Result of ``audit``: how near representations of the same rows are, in every pair and both directions.
 
     Matrices have the target in their rows and the source in their columns: ``errors["affine"][0, 1]`` is the error of
     the second run mapped onto the first, in the first's space and over its diameter. Their diagonals are NaN.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the runs.
+    shapes : tuple of (int, int)
+        Rows and columns of every run.
+    held_out, folds
+        Whether errors are measured on held-out rows, and in how many folds.
+    pairs : tuple of PairComparison
+        Every ordered pair of runs.
+    axes : Axes or None
+        ICA components that are found again in other runs.
+    trivial : Trivial or None
+        What a linear map of the input explains.
+    notes : tuple of str
+        What was left out or done differently, and why.
+    overlays : tuple of Overlay
+        The nearest and the farthest pair, for drawing.
     """
 
     names: tuple[str, ...]
     shapes: tuple[tuple[int, int], ...]
     held_out: bool
     folds: int
-    pairs: tuple[Pair, ...]
+    pairs: tuple[PairComparison, ...]
     axes: Axes | None
     trivial: Trivial | None
     notes: tuple[str, ...]
-    """What was left out or done differently, and why."""
     overlays: tuple[Overlay, ...] = ()
-    """The nearest and the farthest pair, for drawing."""
 
     # ---- numbers -------------------------------------------------------------------------------------------------
 
@@ -103,12 +132,12 @@ class Audit:
         return {kind: self._matrix([getattr(pair, name).get(kind, nan) for pair in self.pairs]) for kind in self.kinds}
 
     def _matrix(self, values: list[float]) -> Matrix:
-        found = np.full((len(self.names),) * 2, nan)
+        matrix = np.full((len(self.names),) * 2, nan)
         for pair, value in zip(self.pairs, values, strict=True):
-            found[self.names.index(pair.target), self.names.index(pair.source)] = value
-        return found
+            matrix[self.names.index(pair.target), self.names.index(pair.source)] = value
+        return matrix
 
-    def pair(self, target: str | int, source: str | int) -> Pair:
+    def pair(self, target: str | int, source: str | int) -> PairComparison:
         """``source`` mapped onto ``target``, both by name or number."""
         wanted = tuple(self._name(run) for run in (target, source))
         checks.require(wanted[0] != wanted[1], "A pair must be of two runs.", f"{wanted[0]} twice")
@@ -174,25 +203,25 @@ class Audit:
 
     @cached_property
     def verdict(self) -> str:
-        """What can be said, in words."""
-        return " ".join(words.sentences(self))
+        """The conclusion, in sentences."""
+        return " ".join(sentences(self))
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What the numbers do not show; always that consistency is not correctness."""
-        return words.warnings(self)
+        """Caveats, always with: consistency is not correctness."""
+        return caveats(self)
 
     def __str__(self) -> str:
         rows, how = self.shapes[0][0], f"held out over {self.folds} folds" if self.held_out else "in-sample"
         widths = sorted({width for _, width in self.shapes})
-        head = f"Audit of {len(self.names)} representations: {rows} rows, {words.either(widths)} columns, {how}"
+        head = f"Audit of {len(self.names)} representations: {rows} rows, {number_range(widths)} columns, {how}"
         lines = [head, "", self.verdict, "", "Errors over the diameter, mean over pairs"]
         for kind in self.kinds:
             low, high = np.nanmin(self.errors[kind]), np.nanmax(self.errors[kind])
             lines.append(
-                f"  {kind:<19} {words.mean(self.errors[kind]):.4f}  ({low:.4f} to {high:.4f}; over folds ± "
-                f"{words.mean(self.spread[kind]):.4f}; chance {words.mean(self.chance[kind]):.4f}; R² "
-                f"{words.mean(self.r2[kind]):.3f})"
+                f"  {kind:<19} {pair_mean(self.errors[kind]):.4f}  ({low:.4f} to {high:.4f}; over folds ± "
+                f"{pair_mean(self.spread[kind]):.4f}; chance {pair_mean(self.chance[kind]):.4f}; R² "
+                f"{pair_mean(self.r2[kind]):.3f})"
             )
         if len(self.pairs) <= 6:
             lines += ["", "Pairs", *(f"  {pair}" for pair in self.pairs)]
@@ -213,23 +242,154 @@ class Audit:
             "verdict": self.verdict,
             "warnings": list(self.warnings),
             "notes": list(self.notes),
-            **{name: {kind: _plain(m) for kind, m in by_kind.items()} for name, by_kind in tables.items()},
-            "efficiency": _plain(self.efficiency),
+            **plain(tables),
+            "efficiency": plain(self.efficiency),
             "axes": self.axes and self.axes.to_dict(),
             "trivial": self.trivial and self.trivial.to_dict(),
             "pairs": [pair.to_dict() for pair in self.pairs],
         }
 
     @property
-    def nearest(self) -> Pair:
+    def nearest(self) -> PairComparison:
         """The pair with the smallest error up to a rigid map with one scale."""
         return min(self.pairs, key=lambda pair: round(pair.errors[RIGID], DIGITS))
 
     @property
-    def farthest(self) -> Pair:
+    def farthest(self) -> PairComparison:
         """The pair with the largest such error."""
         return max(self.pairs, key=lambda pair: round(pair.errors[RIGID], DIGITS))
 
 
-def _plain(matrix: Matrix) -> list[list[float | None]]:
-    return [[plain_number(value) for value in row] for row in matrix]
+# ---- sentences -----------------------------------------------------------------------------------------------------
+
+
+CONSISTENCY = (
+    "Consistency across runs is not correctness: this measures statistical, not structural identifiability, and runs "
+    "that agree may all be wrong in the same way."
+)
+PLURAL = {PERMUTATION: "signed permutations", RIGID: "rigid motions with one scale", AFFINE: "affine maps"}
+LITTLE = 0.1
+"""Of what a rigid map gains: ICA that gains less does next to nothing."""
+
+
+def pair_mean(matrix: np.ndarray) -> float:
+    """The mean over all pairs."""
+    return float(np.nanmean(matrix))
+
+
+def number_range(numbers: Sequence[int]) -> str:
+    """A number, or the range of several.
+
+    >>> number_range([3]), number_range([2, 5, 9])
+    ('3', '2 to 9')
+    """
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+
+
+def sentences(audit: Audit) -> list[str]:
+    """The verdict: up to what the runs agree, what ICA does, and whether the input explains it."""
+    return [*_agreement(audit), *_ica(audit), *_input(audit)]
+
+
+def _agreement(audit: Audit) -> list[str]:
+    errors, how = {kind: pair_mean(audit.errors[kind]) for kind in LADDER}, "held-out " * audit.held_out
+    chance = float(np.mean([reference(pair.chance) for pair in audit.pairs]))
+    if audit.group == NONE:
+        agreeing = sum(pair.group != NONE for pair in audit.pairs)
+        sentence = (
+            f"Not stable up to any affine map: {how}affine error {errors[AFFINE]:.3f} of the diameter (chance "
+            f"{chance:.3f}), rigid {errors[RIGID]:.3f}."
+        )
+        return [sentence, f"{agreeing} of {len(audit.pairs)} directed pairs agree."] if agreeing else [sentence]
+    others = ", ".join(f"{kind} {errors[kind]:.3f}" for kind in LADDER if kind != audit.group)
+    sentence = (
+        f"Stable up to {PLURAL[audit.group]}: {how}error {errors[audit.group]:.3f} of the diameter (chance "
+        f"{chance:.3f}), {others}."
+    )
+    smaller = sum(pair.group != audit.group for pair in audit.pairs)
+    more = [f"{smaller} of {len(audit.pairs)} directed pairs agree up to a smaller group."] if smaller else []
+    if len(audit.names) > 2:
+        worst = max(audit.pairs, key=lambda pair: pair.errors[audit.group])
+        more.append(f"Worst: {worst.source} onto {worst.target}, {worst.errors[audit.group]:.3f}.")
+    return [sentence, *more]
+
+
+def overall_efficiency(audit: Audit, kind: str = ICA) -> float:
+    """ICA's share of the rigid map's gain, from errors averaged over pairs; NaN where there is no gain or no ICA."""
+    if kind not in audit.errors:
+        return float("nan")
+    both = np.isfinite(audit.errors[kind])
+    return efficiency(*(pair_mean(audit.errors[name][both]) for name in (PERMUTATION, RIGID, kind)))
+
+
+def _ica(audit: Audit) -> list[str]:
+    if ICA not in audit.errors or audit.group == NONE:
+        return []
+    share, same = overall_efficiency(audit), overall_efficiency(audit, SAME_ROWS)
+    sentences = []
+    if isnan(share):
+        sentences.append("A rigid map gains nothing over a signed permutation, so that ICA has nothing to find.")
+    else:
+        shared = f" ({same:.0%} where both runs' ICA see the same rows)" if not isnan(same) else ""
+        little = ", worse than a signed permutation" if share < 0 else ", next to nothing" if share < LITTLE else ""
+        sentences.append(f"ICA does {share:.0%} of what the best rigid map does{shared}{little}.")
+    if audit.axes is not None:
+        rows = ", by ICA on other rows" * audit.held_out
+        sentences.append(f"{audit.axes.found} of {audit.axes.components[0]} axes are found again in every run{rows}.")
+    return sentences
+
+
+def _input(audit: Audit) -> list[str]:
+    """Whether the runs predict one another better than the input predicts them."""
+    if audit.trivial is None:
+        return []
+    between, r2 = pair_mean(audit.errors[AFFINE]), pair_mean(audit.r2[AFFINE])
+    numbers = (
+        f"error {pair_mean(audit.trivial.errors):.3f}, R² {pair_mean(audit.trivial.r2):.3f}; "
+        f"from run to run {between:.3f}, {r2:.3f}"
+    )
+    stable = audit.group != NONE
+    if linear_images(audit):
+        same = "The agreement between runs is no better than what the input explains linearly"
+        verb = f"{same} ({numbers}): they are" if stable else f"Without agreeing ({numbers}), the runs are"
+        return [f"{verb} (nearly) linear images of the input."]
+    if stable:
+        return [f"A linear map of the input explains less than the runs do of each other ({numbers})."]
+    return [f"A linear map of the input does not explain the runs either ({numbers})."]
+
+
+def linear_images(audit: Audit) -> bool:
+    """Whether the input predicts every run, far better than chance and as well as other runs do."""
+    if audit.trivial is None:
+        return False
+    for name, errors in zip(audit.names, audit.trivial.by_fold, strict=True):
+        own = [pair for pair in audit.pairs if pair.target == name]
+        c = float(np.mean([reference(pair.chance) for pair in own]))
+        lost = errors - np.mean([pair.by_fold[AFFINE] for pair in own], axis=0)
+        if errors.mean() >= BETTER_THAN_CHANCE * c or not equally_good(lost, c):
+            return False
+    return True
+
+
+def caveats(audit: Audit) -> tuple[str, ...]:
+    """Caveats of an audit."""
+    sentences = [CONSISTENCY]
+    if not audit.held_out:
+        sentences.append("Errors are in-sample: maps were measured on the rows they were fitted on.")
+    axes = audit.axes
+    if axes is None:
+        return tuple(sentences)
+    gaussian, of = max(zip(axes.gaussian, axes.components, strict=True), key=lambda pair: pair[0] / pair[1])
+    if gaussian > 1:
+        sentences.append(
+            f"{gaussian} of {of} components of a run cannot be told from Gaussian ones, between which ICA has no axes "
+            "to find."
+        )
+    if min(axes.restarts) < SAME:
+        sentences.append(
+            f"Other starts of ICA end in other components (correlation {min(axes.restarts):.2f}): some of its axes are "
+            "a matter of the start."
+        )
+    if not axes.converged:
+        sentences.append("ICA did not converge in every fit.")
+    return tuple(sentences)

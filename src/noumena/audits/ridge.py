@@ -1,8 +1,8 @@
-"""Ridge: how much least squares must be held back, chosen inside the fitted rows.
+"""Ridge regression between representations, its strength chosen by cross-validation over the fitted parts.
 
-With few rows per column least squares memorises. The strength of the ridge is the one with the smallest squared error
-when each fitted part is predicted from the other fitted parts, so that whole groups stay together here too. Everything
-is computed from the parts' moments.
+Least squares with few rows per column overfits. The strength is the one with the smallest squared error when each
+fitted part is predicted from the other fitted parts, so that whole groups stay together here too; everything is
+computed from the parts' moments.
 """
 
 from __future__ import annotations
@@ -15,35 +15,33 @@ from noumena import checks
 from noumena.guarantees.agreement import Map, Moments, affine_map, merged, moments_about
 
 ROWS_PER_COLUMN = 10
-"""Least squares with fewer fitted rows per column of the source is held back by a ridge."""
+"""Least squares with fewer fitted rows per column of the source gets a ridge."""
 STRENGTHS = tuple(float(s) for s in np.logspace(-8, 2, 11))
 """In units of the source's mean variance."""
-UNCHOSEN = 1e-3
+DEFAULT_STRENGTH = 1e-3
+"""Where a single part leaves nothing to choose on."""
 
 
-def few(rows: int, columns: int) -> bool:
-    """Whether plain least squares would memorise."""
+def overfits(rows: int, columns: int) -> bool:
+    """Whether plain least squares would overfit."""
     return rows < ROWS_PER_COLUMN * columns
 
 
 def careful_map(parts: Sequence[Moments], *, held_out: bool = True) -> Map:
-    """Least squares on all parts together, held back where rows are few and measured on others."""
+    """Least squares on all parts together, with a ridge where rows are few and errors held out."""
     together = merged(parts)
-    if not held_out or not few(together.n, len(together.mean_h)):
+    if not held_out or not overfits(together.n, len(together.mean_h)):
         return affine_map(together)
     return affine_map(together, ridge=best_strength(parts))
 
 
 def cautious_map(parts: Sequence[Moments]) -> Map:
-    """Least squares that is always held back: columns of an input may vary in the measured rows only.
-
-    A single part leaves nothing to choose the strength on; it is ``UNCHOSEN``.
-    """
-    return affine_map(merged(parts), ridge=best_strength(parts) if len(parts) > 1 else UNCHOSEN)
+    """Ridge regression in any case: columns of an input may vary on the held-out rows only."""
+    return affine_map(merged(parts), ridge=best_strength(parts) if len(parts) > 1 else DEFAULT_STRENGTH)
 
 
 def best_strength(parts: Sequence[Moments]) -> float:
-    """The ridge with the smallest squared error on parts that were left out in turn."""
+    """The strength with the smallest squared error on parts that were left out in turn."""
     checks.require(
         len(parts) > 1,
         f"folds must be 3 or more where there are fewer than {ROWS_PER_COLUMN} rows per column, to choose a ridge.",

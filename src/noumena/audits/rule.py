@@ -1,4 +1,4 @@
-"""Rule: the smallest group of maps up to which representations agree.
+"""The smallest group of maps up to which representations agree.
 
 Groups are nested, signed permutation ⊂ rigid+scale ⊂ affine, all with shifts. With ``c`` the smallest chance error of
 the three, two representations agree up to a group when its error
@@ -21,7 +21,7 @@ from noumena.ambiguity import Ambiguity
 from noumena.guarantees.agreement import AFFINE, BETTER_THAN_CHANCE, PERMUTATION, RIGID
 
 CLOSE = 0.1
-"""Of chance: errors that differ by less are as good as each other."""
+"""Share of the chance error within which two errors are equally good."""
 NONE = "none"
 LADDER = (PERMUTATION, RIGID, AFFINE)
 AMBIGUITIES = {
@@ -33,7 +33,7 @@ AMBIGUITIES = {
 
 
 def reference(chance: Mapping[str, float]) -> float:
-    """The smallest chance error of the groups: what a map that knows nothing of the rows attains.
+    """The smallest chance error of the groups: what an uninformative map attains.
 
     >>> reference({"signed permutation": 0.3, "rigid+scale": 0.2, "affine": 0.21})
     0.2
@@ -53,11 +53,11 @@ def smallest_group(by_fold: Mapping[str, Sequence[float]], chance: Mapping[str, 
     best = min(LADDER, key=lambda kind: float(errors[kind].mean()))
     for kind in LADDER:
         lost = errors[kind] - errors[best]
-        if errors[kind].mean() < BETTER_THAN_CHANCE * c and beats_twin(lost, c):
+        if errors[kind].mean() < BETTER_THAN_CHANCE * c and equally_good(lost, c):
             return kind
     return NONE
 
 
-def beats_twin(lost: np.ndarray, c: float) -> bool:
+def equally_good(lost: np.ndarray, c: float) -> bool:
     """Whether errors that are larger by ``lost``, fold by fold, are as good, where chance is ``c``."""
     return bool(lost.mean() <= CLOSE * c + 2 * lost.std())

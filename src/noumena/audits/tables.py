@@ -101,7 +101,7 @@ def varying_table(name: str, rows: Any) -> tuple[np.ndarray, tuple[str, ...]]:
     if array.dtype.kind == "f" and array.ndim == 2 and not np.isfinite(array).all():
         bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
         raise InputError(
-            f"Every row of {name} must be finite. Got {len(bad)} with NaN or inf (rows {checks.few(bad)})."
+            f"Every row of {name} must be finite. Got {len(bad)} with NaN or inf (rows {checks.listed(bad)})."
         )
     try:
         table = checks.table(array, name, min_rows=2)
@@ -111,5 +111,5 @@ def varying_table(name: str, rows: Any) -> tuple[np.ndarray, tuple[str, ...]]:
     if not flat.any():
         return table, ()
     checks.require(not flat.all(), f"{name} must vary.", "constant columns only")
-    constant = checks.few(np.flatnonzero(flat))
+    constant = checks.listed(np.flatnonzero(flat))
     return table[:, ~flat], (f"{name}: {int(flat.sum())} constant of {len(flat)} columns left out ({constant}).",)

@@ -10,7 +10,7 @@ import typer
 
 from noumena.checks import DivergenceError, InputError
 from noumena.cli import auditing, certifying, deconfounding, learning, scoring, studying
-from noumena.cli.verbs import say
+from noumena.cli.options import say
 from noumena.cli.versions import options
 
 app = typer.Typer(

@@ -10,7 +10,7 @@ import typer
 
 from noumena.checks import count, require
 from noumena.cli.folders import claimed, present
-from noumena.cli.verbs import Columns, Drop, Force, Json, Seed, say
+from noumena.cli.options import Columns, Drop, Force, Json, Seed, say
 
 
 def audit(
@@ -18,12 +18,14 @@ def audit(
         list[Path], typer.Argument(help="Two or more .npy, .npz, .csv or .parquet files, representations of one batch.")
     ],
     groups: Annotated[
-        Path | None, typer.Option(help="A .csv of one column or a .npy: whole groups are held out together.")
+        Path | None, typer.Option(help="Labels, a .csv of one column or a .npy: groups are held out as a whole.")
     ] = None,
-    input: Annotated[Path | None, typer.Option(help="The rows that were represented, for what they explain.")] = None,
-    in_sample: Annotated[bool, typer.Option("--in-sample", help="Measure on the fitted rows, as published.")] = False,
-    folds: Annotated[int, typer.Option(help="Parts of the rows, each held out once.")] = 5,
-    ica: Annotated[bool, typer.Option("--ica/--no-ica", help="Ask for ICA's axes too: most of the time.")] = True,
+    input: Annotated[Path | None, typer.Option(help="Input of the representations, for a linear baseline.")] = None,
+    in_sample: Annotated[bool, typer.Option("--in-sample", help="In-sample errors, as published.")] = False,
+    folds: Annotated[int, typer.Option(help="Cross-validation folds.")] = 5,
+    ica: Annotated[
+        bool, typer.Option("--ica/--no-ica", help="Also compare ICA axes, which takes most of the time.")
+    ] = True,
     key: Annotated[str | None, typer.Option(help="Which array of files that hold several.")] = None,
     columns: Columns = None,
     drop: Drop = None,
@@ -41,12 +43,17 @@ def audit(
     count(seed, "--seed", minimum=0)
     require(len(representations) >= 2, "audit must be given two or more files.", len(representations))
     from noumena.audits import audit as audited
-    from noumena.audits.labels import read_labels
-    from noumena.data.columns import listed
+    from noumena.audits.folds import read_labels
+    from noumena.data.columns import parse_columns
     from noumena.data.tables import read_table, require_key
 
     require_key(key, *representations, *([] if input is None else [input]))
-    wanted: Any = {"key": key, "columns": listed(columns), "drop": listed(drop) or (), "chooser": "--drop"}
+    wanted: Any = {
+        "key": key,
+        "columns": parse_columns(columns),
+        "drop": parse_columns(drop) or (),
+        "chooser": "--drop",
+    }
 
     stems = [path.stem for path in representations]
     names = stems if len(set(stems)) == len(stems) else [f"{path}" for path in representations]
@@ -56,7 +63,7 @@ def audit(
     labels = None if groups is None else read_labels(groups, rows=len(tables[names[0]]))
     progress = say if sys.stderr.isatty() and not as_json else None
     with claimed(out, force=force):
-        found = audited(
+        result = audited(
             tables,
             input=x,
             groups=labels,
@@ -68,4 +75,4 @@ def audit(
         )
     from noumena.report.audits import audit_page
 
-    present(found, audit_page, out, "audit.json", as_json=as_json)
+    present(result, audit_page, out, "audit.json", as_json=as_json)

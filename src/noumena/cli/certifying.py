@@ -10,7 +10,7 @@ import typer
 
 from noumena.checks import require
 from noumena.cli.folders import claim, write_json
-from noumena.cli.verbs import Force, Json
+from noumena.cli.options import Force, Json
 
 
 def certify(

@@ -10,7 +10,7 @@ import typer
 
 from noumena.checks import count
 from noumena.cli.folders import claimed, write_json
-from noumena.cli.verbs import Decimal, Force, Impute, Json, Missing, Seed, Sep
+from noumena.cli.options import Decimal, Force, Impute, Json, Missing, Seed, Sep
 
 if TYPE_CHECKING:
     from noumena.deconfounding import Deconfounding
@@ -24,19 +24,21 @@ def deconfound(
     label: Annotated[str, typer.Option(help="Column of the labels, e.g. treatments.")],
     positive: Annotated[str | None, typer.Option(help="One label to ask about.")] = None,
     control: Annotated[str | None, typer.Option(help="The label against it; all others by default.")] = None,
-    features: Annotated[str | None, typer.Option(help="Names or beginnings of names, with commas.")] = None,
+    features: Annotated[str | None, typer.Option(help="Feature columns: names or prefixes, comma-separated.")] = None,
     impute: Impute = None,
     missing: Missing = None,
     sep: Sep = None,
     decimal: Decimal = None,
-    folds: Annotated[int, typer.Option(help="Parts of the batches, each held out once.")] = 5,
+    folds: Annotated[int, typer.Option(help="Cross-validation folds of whole batches.")] = 5,
     rotations: Annotated[int, typer.Option(help="Random rotations, and repeats of the other conditions.")] = 5,
-    components: Annotated[int | None, typer.Option(help="Principal components; by a rule by default.")] = None,
+    components: Annotated[
+        int | None, typer.Option(help="Number of principal components; 99 % of the variance by default.")
+    ] = None,
     remove_batch: Annotated[
         bool, typer.Option("--remove-batch", help="Also score without components that carry batch.")
     ] = False,
-    centre: Annotated[bool, typer.Option("--centre", help="Move every batch to mean zero first.")] = False,
-    leaf: Annotated[int, typer.Option(help="Least rows in a leaf of the trees.")] = 30,
+    centre: Annotated[bool, typer.Option("--centre", help="Centre every batch first.")] = False,
+    leaf: Annotated[int, typer.Option(help="min_data_in_leaf of LightGBM.")] = 30,
     jobs: Annotated[int, typer.Option(help="Processes of one thread each.")] = 1,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the result and its page.")] = None,
@@ -51,9 +53,9 @@ def deconfound(
     """
     count(seed, "--seed", minimum=0)
     from noumena.data.annotated import read_annotated
-    from noumena.data.columns import listed, require_finite
+    from noumena.data.columns import parse_columns, require_finite
 
-    chosen: Any = {"features": listed(features), "missing": listed(missing) or ()}
+    chosen: Any = {"features": parse_columns(features), "missing": parse_columns(missing) or ()}
     table = read_annotated(data, (batch, label), **chosen, impute=impute, sep=sep, decimal=decimal or ".")
     require_finite(table.x, table.names, data.name)
     import pandas as pd
@@ -62,26 +64,28 @@ def deconfound(
 
     frame = pd.DataFrame(table.x, columns=pd.Index(table.names))
     with claimed(out, force=force):
-        found = compared(
+        result = compared(
             frame, table.annotations[batch], table.annotations[label], positive=positive, control=control,
             folds=folds, rotations=rotations, n_components=components, remove_batch=remove_batch, centre=centre,
             boosting={"min_data_in_leaf": count(leaf, "--leaf")}, random_state=seed, jobs=jobs,
         )  # fmt: skip
-    _tell(found, table.notes, data.name, out, as_json=as_json)
+    _write_and_print(result, table.notes, data.name, out, as_json=as_json)
 
 
-def _tell(found: Deconfounding, notes: tuple[str, ...], file: str, out: Path | None, *, as_json: bool) -> None:
-    """Write the result and its page, where there is a folder for them, and say what they say."""
-    content = {"data": list(notes), **found.to_dict()}
+def _write_and_print(
+    result: Deconfounding, notes: tuple[str, ...], file: str, out: Path | None, *, as_json: bool
+) -> None:
+    """Write the result and its page, where there is a folder for them, and print it."""
+    content = {"data": list(notes), **result.to_dict()}
     if out is not None:
         from noumena.report import write
         from noumena.report.deconfounding import deconfounding_page
 
         write_json(content, out / "deconfounding.json")
-        write(deconfounding_page(found, file, notes), out / "report.html")
+        write(deconfounding_page(result, file, notes), out / "report.html")
     if as_json:
         print(json.dumps(content, ensure_ascii=False, allow_nan=False))
         return
-    print("\n".join([str(found), *(f"{note}." for note in notes)]))
+    print("\n".join([str(result), *(f"{note}." for note in notes)]))
     if out is not None:
         print(f"\nThe result and its page are in {out}")

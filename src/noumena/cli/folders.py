@@ -1,4 +1,4 @@
-"""Folders: where a verb writes, claimed before the work so that nothing is overwritten or lost unasked."""
+"""Output folders, claimed before the work so that nothing is overwritten or lost unasked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHECKPOINT = "checkpoint.safetensors"
 
 
 def free(out: Path, *, force: bool, resume: bool = False, trains: bool = True) -> None:
-    """Refuse a folder in which something would be lost unasked."""
+    """Refuse a folder that is not empty, unless forced or resumed."""
     require(not out.exists() or out.is_dir(), "--out must name a folder.", f"the file {out}")
     occupied = out.is_dir() and any(out.iterdir())
     interrupted = trains and (out / CHECKPOINT).exists()
@@ -28,7 +28,7 @@ def free(out: Path, *, force: bool, resume: bool = False, trains: bool = True) -
 
 
 def claim(out: Path, *, force: bool, resume: bool = False, trains: bool = True) -> None:
-    """Make sure that ``out`` can be written to and that nothing in it is lost unasked; what trains starts over."""
+    """Create ``out``, or refuse it if it is not writable or not empty; old checkpoints are removed."""
     free(out, force=force, resume=resume, trains=trains)
     if resume:
         return
@@ -46,8 +46,7 @@ def claim(out: Path, *, force: bool, resume: bool = False, trains: bool = True) 
 
 @contextmanager
 def claimed(out: Path | None, *, force: bool, resume: bool = False, trains: bool = False) -> Iterator[None]:
-    """Claim the folder, if one is asked for, before the work; if the input is refused it goes again, still empty but
-    for a checkpoint."""
+    """Claim the folder, if one is asked for, before the work, and remove it again if the input is refused."""
     if out is None:
         yield
         return
@@ -70,13 +69,13 @@ def write_json(content: dict[str, Any], path: Path) -> str:
     return text
 
 
-def present(found: Any, page: Callable[[Any], Any], out: Path | None, name: str, *, as_json: bool) -> None:
-    """Print a result in words or as JSON, and write its numbers and its page where a folder was asked for."""
+def present(result: Any, page: Callable[[Any], Any], out: Path | None, name: str, *, as_json: bool) -> None:
+    """Print a result as text or as JSON, and write its numbers and its page where a folder was asked for."""
     if out is not None:
         from noumena.report import write
 
-        write_json(found.to_dict(), out / name)
-        write(page(found), out / "report.html")
-    print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False) if as_json else found)
+        write_json(result.to_dict(), out / name)
+        write(page(result), out / "report.html")
+    print(json.dumps(result.to_dict(), indent=1, ensure_ascii=False) if as_json else result)
     if out is not None and not as_json:
         print(f"\nThe numbers and their page are in {out}")

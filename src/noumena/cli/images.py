@@ -1,27 +1,27 @@
-"""Images for ``noumena fit``: files of pictures as flat rows of bytes, and the networks that fit their size."""
+"""Images for ``noumena fit``: files of images as flat rows, and convolutional networks for their size."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noumena.checks import InputError, few, require
+from noumena.checks import InputError, first_line, listed, require
 
 if TYPE_CHECKING:
     import numpy as np
 
     from noumena.report.pictures import Shape
 
-HELD = 2**31
-"""Bytes of a folder's pictures that are read once and held; beyond, each is read when a batch asks for it."""
+IN_MEMORY = 2**31
+"""Bytes of a folder's images that are kept in memory as uint8; beyond, each is read when a batch needs it."""
 SIDE = 4
-"""Side at which convolutions stop halving the picture."""
+"""Side at which convolutions stop halving the image."""
 WIDTHS = (32, 32, 64)
 """Channels after every convolution, the last for all that follow."""
 
 
 def read_images(path: Path, *, key: str | None = None) -> tuple[Any, Shape]:
-    """Rows for ``fit``, bytes or numbers in [0, 1] or a folder's pictures, and their (channels, height, width)."""
+    """Rows for ``fit``, uint8 or numbers in [0, 1] or a folder's images, and their (channels, height, width)."""
     if path.is_dir():
         require(key is None, "--key must come with a .npz file.", f"{path.name}")
         return _folder(path)
@@ -30,22 +30,22 @@ def read_images(path: Path, *, key: str | None = None) -> tuple[Any, Shape]:
     return images.reshape(len(images), -1), shape
 
 
-def told(path: Path, number: int, shape: Shape) -> list[str]:
-    """Sentences on what was read of a file or a folder, and what was left out."""
+def reading_notes(path: Path, number: int, shape: Shape) -> list[str]:
+    """What was read of a file or a folder, and what was left out."""
     channels, height, width = shape
     kind = "grey pictures" if channels == 1 else "pictures in colour"
-    said = [f"Read {number} {kind} of {height} × {width} pixels."]
+    sentences = [f"Read {number} {kind} of {height} × {width} pixels."]
     if path.is_dir():
-        from noumena.data.folders import moving
+        from noumena.data.folders import animated
 
-        names = moving(path)
+        names = animated(path)
         files = f"{len(names)} file{'' if len(names) == 1 else 's'}"
-        said += [f"Left out all but the first frame of {files}: {few(names)}."] if names else []
-    return said
+        sentences += [f"Left out all but the first frame of {files}: {listed(names)}."] if names else []
+    return sentences
 
 
 def conv_nets(shape: Shape) -> dict[str, Any]:
-    """Builders of an encoder and a decoder that halve the picture down to a side of four, or an odd one.
+    """Builders of an encoder and a decoder that halve images down to a side of four, or an odd one.
 
     >>> conv_nets((3, 64, 64))["encoder"].widths, conv_nets((1, 28, 28))["encoder"].widths
     ((32, 32, 64, 64), (32, 32))
@@ -64,7 +64,7 @@ def conv_nets(shape: Shape) -> dict[str, Any]:
 
 
 def channels_first(images: np.ndarray) -> np.ndarray:
-    """Bytes, or numbers in [0, 1], as (image, channel, height, width), from that order, from channels last, or grey.
+    """Images as (image, channel, height, width), from that order, from channels last, or grey.
 
     >>> import numpy as np
     >>> [channels_first(np.zeros(s, np.uint8)).shape for s in ((2, 3, 8, 8), (2, 8, 8, 3), (2, 8, 8))]
@@ -95,18 +95,18 @@ def _array(path: Path, key: str | None) -> np.ndarray:
     require(path.suffix.lower() in (".npy", ".npz"), "Images must be a .npy or .npz file, or a folder.", path.name)
     try:
         with path.open("rb") as file:
-            found = np.load(file, allow_pickle=False)
-            if isinstance(found, np.ndarray):
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
                 require(key is None, "--key must come with a .npz file.", path.name)
-                return found
+                return loaded
             must = f"{path.name} must hold one array, or --key must name one."
-            given = f"arrays {', '.join(found.files[:8]) or 'none'} and key {key}"
-            require(len(found.files) == 1 or key in found.files, must, given)
-            return found[key or found.files[0]]
+            shown = f"arrays {', '.join(loaded.files[:8]) or 'none'} and key {key}"
+            require(len(loaded.files) == 1 or key in loaded.files, must, shown)
+            return loaded[key or loaded.files[0]]
     except InputError:
         raise
     except Exception as error:  # a damaged file may make its reader raise anything
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        first = first_line(error)
         first = "something else, or Python's objects, which are never unpickled" if "allow_pickle" in first else first
         raise InputError(f"{path.name} must be a complete {path.suffix} file of images. Got: {first}.") from error
 
@@ -118,6 +118,6 @@ def _folder(path: Path) -> tuple[Any, Shape]:
 
     images = folder(path)
     channels, height, width = images.shape
-    if len(images) * channels * height * width > HELD:
+    if len(images) * channels * height * width > IN_MEMORY:
         return images, (channels, height, width)
     return np.asarray(images.pictures(np.arange(len(images)))), (channels, height, width)

@@ -12,8 +12,7 @@ import typer
 
 from noumena.checks import InputError, count, number, one_of, require
 from noumena.cli.folders import CHECKPOINT, claim, claimed, free, write_json
-from noumena.cli.kept import FACTS, LATENTS, forget, write_latents
-from noumena.cli.verbs import (
+from noumena.cli.options import (
     Columns,
     Decimal,
     Device,
@@ -28,6 +27,7 @@ from noumena.cli.verbs import (
     require_device,
     say,
 )
+from noumena.cli.run_files import FACTS, LATENTS, remove_run_files, write_latents
 
 if TYPE_CHECKING:
     from noumena.estimators import Estimator
@@ -193,10 +193,10 @@ def _table(data: Path, key: str | None, treated: dict[str, Any], *, standardise:
     """A table as it was asked for; what was done to it is said at once, and kept."""
     folder = data.is_dir() and data.suffix.lower() != ".zarr"
     require(not folder, "Data must be a file, or a folder of pictures with --image.", f"the folder {data}")
-    from noumena.data.columns import listed
+    from noumena.data.columns import parse_columns
     from noumena.data.tables import read_prepared
 
-    lists = {name: listed(treated[name]) for name in ("columns", "drop", "missing")}
+    lists = {name: parse_columns(treated[name]) for name in ("columns", "drop", "missing")}
     chosen = {name: value for name, value in {**treated, **lists}.items() if value is not None}
     table = read_prepared(data, key=key, **chosen)
     require(len(table.x) >= LEAST, f"{data.name} must have at least {LEAST} rows to learn from.", len(table.x))
@@ -216,12 +216,12 @@ def _images(data: Path, key: str | None, treated: dict[str, Any]) -> _Given:
     usual = {"drop_constant": False}
     asked = [f"--{name.replace('_', '-')}" for name, value in treated.items() if value is not usual.get(name)]
     require(not asked, "Options on columns must come without --image.", ", ".join(asked))
-    from noumena.cli.images import conv_nets, read_images, told
+    from noumena.cli.images import conv_nets, read_images, reading_notes
 
     rows, shape = read_images(data, key=key)
     settings = {**conv_nets(shape), "standardise": False}
     require(len(rows) >= LEAST, f"{data.name} must have at least {LEAST} pictures to learn from.", len(rows))
-    done = told(data, len(rows), shape)
+    done = reading_notes(data, len(rows), shape)
     for sentence in done:
         say(sentence)
     size = dict(zip(("channels", "height", "width"), shape, strict=True))
@@ -241,7 +241,7 @@ def _finish(model: Estimator, out: Path, given: _Given, *, as_json: bool) -> Non
     from noumena.estimators import save
 
     save(model, out, force=True)  # the folder is claimed already
-    forget(out)
+    remove_run_files(out)
     write_json(given.facts, out / FACTS)
     write_latents(model, given.rows, out)
     _describe(model, out, given.shape, as_json=as_json)

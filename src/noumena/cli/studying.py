@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noumena.checks import InputError, count, number, require
-from noumena.cli.verbs import Force, Json, say
+from noumena.cli.options import Force, Json, say
 
 if TYPE_CHECKING:
     from noumena.studies.study import Progress, Study

@@ -1,4 +1,4 @@
-"""``noumena --version``: the versions a bug report needs, from what is installed; nothing heavy is imported."""
+"""``noumena --version``: the versions a bug report needs; nothing heavy is imported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 DEVELOPERS = "dev"
-"""The extra of those who change the library; a user's report does without it."""
+"""The extra for development, which a user's report leaves out."""
 
 
 def versions() -> str:
@@ -30,12 +30,12 @@ def requirements() -> dict[str, list[str]]:
         asked = metadata.requires("noumena") or []
     except metadata.PackageNotFoundError:  # run from a folder of sources
         asked = []
-    found: dict[str, list[str]] = {"": []}
+    by_extra: dict[str, list[str]] = {"": []}
     for line in asked:
         name, extra = parsed(line)
-        found.setdefault(extra, []).append(name)
-    found.pop(DEVELOPERS, None)
-    return found
+        by_extra.setdefault(extra, []).append(name)
+    by_extra.pop(DEVELOPERS, None)
+    return by_extra
 
 
 def parsed(requirement: str) -> tuple[str, str]:

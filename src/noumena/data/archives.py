@@ -1,11 +1,11 @@
-"""Arrays that stay in their files: members of ``.npz`` archives, plain binary arrays and HDF5 datasets.
+"""Arrays read lazily from files: members of ``.npz`` archives, plain binary arrays and HDF5 datasets.
 
-Each has a ``shape`` and a ``dtype``, is read by places in rising order, ``source[places]``, and says ``how`` it is
-held. A member that is not compressed is mapped into memory where it lies in the archive; a compressed one is
-decompressed once, into memory or, beyond ``LARGEST`` bytes, into a temporary file without a name. A pickled source is a
-path and a name: another process opens the file anew. Nothing is ever unpickled from a file.
+Each has a ``shape`` and a ``dtype``, is indexed by increasing positions, ``source[places]``, and names its storage,
+``how``. An uncompressed member is memory-mapped where it lies in the archive; a compressed one is decompressed once,
+into memory or, beyond ``LARGEST`` bytes, into an anonymous temporary file. A pickled source is a path and a name:
+another process opens the file anew. Nothing is ever unpickled from a file.
 
-Deviations from ``numpy.load``: the checksum of a mapped member is not looked at, since that would read it whole.
+Deviations from ``numpy.load``: the checksum of a mapped member is not verified, since that would read it whole.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ import numpy as np
 
 from noumena import checks
 from noumena.checks import InputError
-from noumena.data.hdf5_guard import walk
+from noumena.data.hdf5_guard import check_hdf5
 
 LARGEST = 2**28
-"""Bytes of an array made anew that are kept in memory; a larger one lies in the temporary directory."""
+"""Bytes beyond which a new array lies in a temporary file."""
 PIECE = 2**24
 """Bytes decompressed at a time."""
 _LOCAL = 30
@@ -40,8 +40,8 @@ _DAMAGE = (
 )  # fmt: skip
 
 
-class Mapped:
-    """An array of a binary file from some byte on, mapped into memory; nothing is read before it is asked for."""
+class MappedArray:
+    """A memory-mapped array at an offset of a binary file."""
 
     how = "memory-mapped"
 
@@ -57,15 +57,15 @@ class Mapped:
         return np.asarray(self._array[places])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Mapped, self._made
+        return MappedArray, self._made
 
 
-class Member:
+class ArchiveMember:
     """A named array of an ``.npz`` archive."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.path, self.name = existing(path).absolute(), name
-        hold(self.path, (name,))
+        require_members(self.path, (name,))
         with reading(self.path, ".npz"), zipfile.ZipFile(self.path) as archive:
             info = archive.getinfo(f"{name}.npy")
             with archive.open(info) as file:
@@ -75,24 +75,24 @@ class Member:
                     raise ValueError(f"{name} has {info.file_size - file.tell()} bytes for shape {self.shape}")
                 if info.compress_type == zipfile.ZIP_STORED:
                     start = _start(self.path, info) + file.tell()
-                    self._array = Mapped(self.path, start, self.shape, self.dtype, order)
-                    self.how = Mapped.how
+                    self._array = MappedArray(self.path, start, self.shape, self.dtype, order)
+                    self.how = MappedArray.how
                 else:
-                    self._array = room(self.shape, self.dtype, order)
+                    self._array = allocate(self.shape, self.dtype, order)
                     _fill(self._array, file)
-                    self.how = held(self._array)
+                    self.how = storage_of(self._array)
 
     def __getitem__(self, places: Any) -> np.ndarray:
         return np.asarray(self._array[places])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Member, (self.path, self.name)
+        return ArchiveMember, (self.path, self.name)
 
 
-class Dataset:
+class HDF5Dataset:
     """A dataset of an HDF5 file, which stays open, and is opened again in every other process.
 
-    ``together`` is how many images lie in a piece of the file, which is always read whole.
+    ``together`` is the number of images in a chunk of the file, which is always read whole.
     """
 
     how = "read from HDF5"
@@ -124,50 +124,50 @@ class Dataset:
         return out
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Dataset, (self.path, self.name)
+        return HDF5Dataset, (self.path, self.name)
 
 
 def array(path: Path, name: str) -> np.ndarray:
-    """The whole of a named array of an archive."""
-    return Member(path, name)[...]
+    """A named array of an archive."""
+    return ArchiveMember(path, name)[...]
 
 
-def hold(path: Path, names: tuple[str, ...]) -> None:
-    """Refuse an archive without these arrays, or what is none."""
+def require_members(path: Path, names: tuple[str, ...]) -> None:
+    """Refuse an archive without these arrays."""
     with reading(path, ".npz"), path.open("rb") as file:
         single = file.read(6) == b"\x93NUMPY"
-        found = () if single else tuple(n.removesuffix(".npy") for n in zipfile.ZipFile(file).namelist())
-    _require_names(path, found, names)
+        members = () if single else tuple(n.removesuffix(".npy") for n in zipfile.ZipFile(file).namelist())
+    _require_names(path, members, names)
 
 
-def hold_hdf5(path: Path, names: tuple[str, ...]) -> None:
-    """Refuse an HDF5 file without these arrays, or what is none."""
+def require_datasets(path: Path, names: tuple[str, ...]) -> None:
+    """Refuse an HDF5 file without these arrays."""
     h5py = _h5py()
-    walk(path)
+    check_hdf5(path)
     with reading(path, ".h5"), h5py.File(path, "r") as file:
         _require_names(path, tuple(file), names)
 
 
 def existing(path: str | Path) -> Path:
-    """The path of a file that is there."""
+    """The path, refused unless it is a file."""
     path = Path(path)
-    given = f"a folder, {path.name}" if path.is_dir() else path.name
-    checks.require(path.is_file(), "The file of images must exist.", given)
+    shown = f"a folder, {path.name}" if path.is_dir() else path.name
+    checks.require(path.is_file(), "The file of images must exist.", shown)
     return path
 
 
 def existing_folder(path: str | Path, of: str) -> Path:
-    """The path of a folder that is there."""
+    """The path, refused unless it is a folder."""
     path = Path(path)
-    given = f"a file, {path.name}" if path.is_file() else path.name
-    checks.require(path.is_dir(), f"The folder of {of} must exist.", given)
+    shown = f"a file, {path.name}" if path.is_file() else path.name
+    checks.require(path.is_dir(), f"The folder of {of} must exist.", shown)
     return path
 
 
-def room(shape: tuple[int, ...], dtype: Any, order: Any = "C") -> np.ndarray:
-    """An array to be filled: in memory, or beyond ``LARGEST`` bytes in a temporary file without a name.
+def allocate(shape: tuple[int, ...], dtype: Any, order: Any = "C") -> np.ndarray:
+    """A new array of zeros: in memory, or beyond ``LARGEST`` bytes in an anonymous temporary file.
 
-    >>> room((2, 3), np.uint8).tolist()
+    >>> allocate((2, 3), np.uint8).tolist()
     [[0, 0, 0], [0, 0, 0]]
     """
     size = prod(shape) * np.dtype(dtype).itemsize
@@ -180,40 +180,36 @@ def room(shape: tuple[int, ...], dtype: Any, order: Any = "C") -> np.ndarray:
         return np.memmap(file, dtype, mode="w+", shape=shape, order=order)
 
 
-def held(array: np.ndarray) -> str:
-    """How an array that ``room`` made is held."""
+def storage_of(array: np.ndarray) -> str:
+    """Where an array that ``allocate`` made is stored."""
     return "in a temporary file" if isinstance(array, np.memmap) else "in memory"
 
 
 @contextmanager
 def reading(path: Path, ending: str) -> Iterator[None]:
-    """One sentence for every way in which a file can be damaged or of another kind."""
+    """Whatever a damaged file, or one of another kind, raises becomes one sentence."""
     try:
         yield
     except InputError:
         raise
     except _DAMAGE as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{path.name} must be a complete {ending} file of plain arrays. Got: {first}.") from error
+        must = f"{path.name} must be a complete {ending} file of plain arrays."
+        raise InputError(f"{must} Got: {checks.first_line(error)}.") from error
 
 
-def _require_names(path: Path, found: tuple[str, ...], names: tuple[str, ...]) -> None:
+def _require_names(path: Path, members: tuple[str, ...], names: tuple[str, ...]) -> None:
     must = f"{path.name} must hold {', '.join(names)}."
-    checks.require(set(names) <= set(found), must, ", ".join(found[:8]) or "no named arrays")
+    checks.require(set(names) <= set(members), must, ", ".join(members[:8]) or "no named arrays")
 
 
 def _h5py() -> Any:
-    try:
-        import h5py
-    except ImportError as error:
-        raise InputError("HDF5 files must have the package h5py; install noumena[data]. Got an ImportError.") from error
-    return h5py
+    return checks.package("h5py", "h5py", "HDF5 files", "data")
 
 
 def _runs(places: np.ndarray, together: int) -> list[np.ndarray]:
-    """Rows of rising places that are read as one range: neighbours, and those in one piece of the file.
+    """Runs of increasing positions that are read as one range: neighbours, and those in one chunk of the file.
 
-    Where every image is a piece of its own, h5py takes some ten times longer over a list of places.
+    Where every image is a chunk of its own, h5py is some ten times slower over a list of positions.
     """
     far = (np.diff(places) > 1) & (np.diff(places // together) > 0)
     return np.split(np.arange(len(places)), np.flatnonzero(far) + 1) if len(places) else []
@@ -232,7 +228,7 @@ def _header(file: Any) -> tuple[tuple[int, ...], str, np.dtype]:
 
 
 def _start(path: Path, info: zipfile.ZipInfo) -> int:
-    """The first byte of a member in its archive: behind its own header, whose name and extra field vary in length."""
+    """The offset of a member's data in its archive, behind its local header of variable length."""
     with path.open("rb") as file:
         file.seek(info.header_offset)
         name, extra = struct.unpack("<2H", file.read(_LOCAL)[-4:])
@@ -240,7 +236,7 @@ def _start(path: Path, info: zipfile.ZipInfo) -> int:
 
 
 def _fill(array: np.ndarray, file: Any) -> None:
-    """Decompress piece by piece, in the order in which the array lies in memory."""
+    """Decompress chunk by chunk, in memory order."""
     flat = array.reshape(-1, order="A").view(np.uint8)
     done = 0
     while piece := file.read(PIECE):

@@ -1,15 +1,17 @@
-"""Benchmark images: the field's own files, with the factors behind every image.
+"""Benchmark images: loaders of published data sets, with the factors behind every image.
 
 dSprites (``.npz``: ``imgs``, ``latents_classes``), Sprites (``.npz``: ``img_idx``, ``palette``, ``factors``,
-``factor_names``), 3D Shapes (``3dshapes.h5``: ``images``, ``labels``), MPI3D (``mpi3d_*.npz``: ``images`` in the order
-of its grid), Falcor3D and Isaac3D (folders of numbered ``.png`` files); Cars3D and SmallNORB have files of their own.
-Nothing is fetched and nothing is unpickled; other entries of a file, such as ``metadata``, are left alone. Images stay
-in their file until rows are asked for.
+``factor_names``), 3D Shapes (``3dshapes.h5``: ``images``, ``labels``), MPI3D (``mpi3d_*.npz``: ``images`` in grid
+order), Falcor3D and Isaac3D (folders of numbered ``.png`` files); Cars3D and SmallNORB have modules of their own.
+Nothing is downloaded and nothing is unpickled. Images stay in their file until rows are indexed.
 
-Reference: Matthey et al. (2017), dSprites; Li and Mandt (2018), Sprites; Burgess and Kim (2018), 3D Shapes; Gondal et
-al. (2019), MPI3D; Nie et al. (2020), Semi-supervised StyleGAN for disentanglement learning (Falcor3D, Isaac3D).
+References
+----------
+Matthey et al. (2017), dSprites; Li and Mandt (2018), Sprites; Burgess and Kim (2018), 3D Shapes; Gondal et al. (2019),
+MPI3D; Nie et al. (2020), "Semi-supervised StyleGAN for disentanglement learning" (Falcor3D, Isaac3D).
+
 Deviations: the constant colour of dSprites is left out; factors are levels 0, 1, …, not values. The description of
-Isaac3D names the places of a picture's number in another order than its sizes allow (object scale of 4 levels where 8
+Isaac3D names the factors of an image's number in another order than its sizes allow (object scale of 4 levels where 8
 fit); the order here is that of the code published with it.
 """
 
@@ -23,9 +25,9 @@ import numpy as np
 
 from noumena import checks
 from noumena.data import archives
-from noumena.data.archives import Dataset, Member, existing, hold
+from noumena.data.archives import ArchiveMember, HDF5Dataset, existing, require_members
 from noumena.data.cars import cars3d
-from noumena.data.image_files import Pictures, Size
+from noumena.data.image_files import ImageFiles, Size
 from noumena.data.images import Images, shaped
 from noumena.data.norb import smallnorb
 
@@ -46,29 +48,29 @@ ISAAC3D = (
 )  # fmt: skip
 ISAAC3D_GRID = (3, 8, 5, 4, 4, 4, 6, 4, 4)
 TABLES = ("train-rec.labels", "labels.npy")
-"""What the table of values beside the pictures of Falcor3D and of Isaac3D is called."""
+"""Names of the table of factor values beside the images of Falcor3D and of Isaac3D."""
 
 
 def dsprites(path: str | Path) -> Images:
-    """dSprites, whole or in part: white shapes on black, by shape, scale, orientation and place.
+    """dSprites, complete or a part: white shapes on black, by shape, scale, orientation and position.
 
     The published file is compressed: its 3 GB of pixels are decompressed into a temporary file.
     """
     path = existing(path)
-    hold(path, ("imgs", "latents_classes"))
+    require_members(path, ("imgs", "latents_classes"))
     factors = archives.array(path, "latents_classes")
     if factors.ndim == 2 and factors.shape[1] == len(DSPRITES) + 1:  # the published file begins with one colour
         factors = factors[:, 1:]
     black_white = np.array([[0], [255]], dtype=np.uint8)
-    return Images(Member(path, "imgs"), _levels(factors), DSPRITES, black_white, grid=DSPRITES_GRID)
+    return Images(ArchiveMember(path, "imgs"), _levels(factors), DSPRITES, black_white, grid=DSPRITES_GRID)
 
 
 def sprites(path: str | Path) -> Images:
     """Sprites: game characters by body, clothes, hair, action, direction and frame, in colours of a palette."""
     path = existing(path)
-    hold(path, ("img_idx", "palette", "factors", "factor_names"))
+    require_members(path, ("img_idx", "palette", "factors", "factor_names"))
     palette, factors, named = (archives.array(path, name) for name in ("palette", "factors", "factor_names"))
-    return Images(Member(path, "img_idx"), _levels(factors), tuple(str(name) for name in named.ravel()), palette)
+    return Images(ArchiveMember(path, "img_idx"), _levels(factors), tuple(str(name) for name in named.ravel()), palette)
 
 
 def shapes3d(path: str | Path) -> Images:
@@ -77,8 +79,8 @@ def shapes3d(path: str | Path) -> Images:
     Its compressed pixels are slow to read in random order: ``shapes3d(path).unpacked()`` reads them once.
     """
     path = existing(path)
-    archives.hold_hdf5(path, ("images", "labels"))
-    labels, images = Dataset(path, "labels"), Dataset(path, "images")
+    archives.require_datasets(path, ("images", "labels"))
+    labels, images = HDF5Dataset(path, "labels"), HDF5Dataset(path, "images")
     shaped(len(labels.shape) == 2 and labels.dtype.kind in "fiu", "labels must be a table of numbers.", labels)
     values = labels[...]
     missing = int((~np.isfinite(values)).sum())
@@ -92,7 +94,7 @@ def mpi3d(path: str | Path, *, sizes: tuple[int, ...] | None = None) -> Images:
 
     ``sizes`` are the levels of the seven factors where the file holds another grid than the two published ones.
     """
-    images = Member(existing(path), "images")
+    images = ArchiveMember(existing(path), "images")
     n = images.shape[0] if images.shape else 0
     grids = MPI3D_GRIDS if sizes is None else (tuple(checks.count(s, "A size of a factor") for s in sizes),)
     fitting = [grid for grid in grids if len(grid) == len(MPI3D) and prod(grid) == n]
@@ -106,8 +108,22 @@ def falcor3d(
 ) -> Images:
     """Falcor3D, a living room by its light and the camera: a folder with ``images/000000.png`` to ``233279.png``.
 
-    A picture's number is its place in the grid, the last factor changing fastest. ``size`` shrinks the pictures, of
-    1024 or 128 pixels. With ``part`` pictures may be missing; ``sizes`` are the levels of another grid.
+    An image's number is its index in the grid, the last factor changing fastest.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder.
+    size : int or (int, int), optional
+        Height and width that images, of 1024 or 128 pixels, are resized to.
+    part : bool
+        Whether images may be missing.
+    sizes : tuple of int, optional
+        Levels of the factors of another grid.
+
+    Returns
+    -------
+    Images
     """
     return _numbered(Path(folder), "Falcor3D", FALCOR3D, FALCOR3D_GRID if sizes is None else sizes, part, size)
 
@@ -125,7 +141,7 @@ def isaac3d(
 def _numbered(
     folder: Path, title: str, names: tuple[str, ...], grid: tuple[int, ...], part: bool, size: Size
 ) -> Images:
-    """Pictures whose number is their place in a grid."""
+    """Images whose number is their index in a grid."""
     grid = tuple(checks.count(s, "A size of a factor") for s in grid)
     checks.require(len(grid) == len(names), f"{title} must have {len(names)} factors.", f"{len(grid)} sizes")
     archives.existing_folder(folder, title)
@@ -133,23 +149,23 @@ def _numbered(
     with os.scandir(root) as entries:
         files = sorted(e.name for e in entries if e.name.endswith(".png") and not e.name.startswith("."))
     wrong = [name for name in files if not (len(name) == 10 and name[:6].isascii() and name[:6].isdigit())]
-    checks.require(not wrong, f"Pictures of {title} must be numbered, 000000.png and so on.", checks.few(wrong))
+    checks.require(not wrong, f"Images of {title} must be numbered, 000000.png and so on.", checks.listed(wrong))
     numbers, n = np.array([int(name[:6]) for name in files], dtype=np.int64), prod(grid)
     beyond = numbers[numbers >= n]
-    checks.require(beyond.size == 0, f"Pictures of {title} must be numbered below {n}.", checks.few(beyond))
+    checks.require(beyond.size == 0, f"Images of {title} must be numbered below {n}.", checks.listed(beyond))
     all_there = len(files) == n or (part and len(files) > 0)
-    checks.require(all_there, f"Pictures of {title} must be {n}; part=True takes fewer.", f"{len(files)} pictures")
+    checks.require(all_there, f"Images of {title} must be {n}; part=True takes fewer.", f"{len(files)} images")
     for table in (folder / name for name in TABLES):
         if table.is_file():
             _check_values(table, grid)
     factors = np.stack(np.unravel_index(numbers, grid), axis=1)
-    return Images(Pictures(root, files, channels=3, size=size), factors, names, grid=grid)
+    return Images(ImageFiles(root, files, channels=3, size=size), factors, names, grid=grid)
 
 
 def _check_values(path: Path, grid: tuple[int, ...]) -> None:
     """Refuse a table that is not of this grid: each factor must have one value at each of its levels, no two the same.
 
-    The table is not needed beyond that; a picture's levels are those of its number.
+    The table is not needed beyond that; an image's levels are those of its number.
     """
     with archives.reading(path, ".npy"), path.open("rb") as file:
         table = np.load(file, allow_pickle=False)
@@ -157,7 +173,7 @@ def _check_values(path: Path, grid: tuple[int, ...]) -> None:
     for factor, column in enumerate(table.T):
         values = np.moveaxis(column.reshape(grid), factor, 0).reshape(grid[factor], -1)
         same = bool((values == values[:, :1]).all()) and len(np.unique(values[:, 0])) == grid[factor]
-        checks.require(same, f"{path.name} must follow the numbers of the pictures.", f"column {factor} does not")
+        checks.require(same, f"{path.name} must follow the numbers of the images.", f"column {factor} does not")
 
 
 def _levels(factors: np.ndarray) -> np.ndarray:

@@ -1,12 +1,16 @@
 """Cars3D: 183 cars seen from 24 azimuths and 4 elevations, rendered in colour at 128 × 128.
 
-Reference: Reed, Zhang, Zhang and Lee (2015), Deep visual analogy-making. The published folder ``cars`` has
-``list.txt``, the names of the cars in order, and for each of them a MATLAB file with ``im``, bytes of shape (128, 128,
-3, 24, 4). Images are in the field's order, elevation, azimuth, car, the car changing fastest, and shrunk to 64 × 64 by
-Lanczos' filter, as in disentanglement_lib.
+The published folder ``cars`` has ``list.txt``, the names of the cars in order, and for each of them a MATLAB file with
+``im``, uint8 of shape (128, 128, 3, 24, 4). Images are ordered by elevation, azimuth, car, the car changing fastest,
+and resized to 64 × 64 by Lanczos' filter, as in disentanglement_lib.
 
-Deviations: cars are numbered as in ``list.txt``, there as the file system lists them; pixels stay bytes. A car's file
-is read when one of its images is first asked for, and its images are then kept.
+References
+----------
+Reed, Zhang, Zhang and Lee (2015), "Deep visual analogy-making".
+
+Deviations: cars are numbered as in ``list.txt``, there as the file system lists them; pixels stay uint8. A car's file
+is
+read when one of its images is first indexed, and its images are then cached.
 """
 
 from __future__ import annotations
@@ -28,9 +32,20 @@ SIZE = 64
 
 
 def cars3d(folder: str | Path, *, size: int | None = SIZE, part: bool = False) -> Images:
-    """Cars3D, the folder ``cars``; ``size=None`` leaves images as large as they are.
+    """Cars3D, the folder ``cars``.
 
-    With ``part`` there may be fewer cars, and images smaller than the published.
+    Parameters
+    ----------
+    folder : str or Path
+        The folder.
+    size : int or None
+        Side that images are resized to; None: as published.
+    part : bool
+        Whether there may be fewer cars, and images smaller than published.
+
+    Returns
+    -------
+    Images
     """
     folder = archives.existing_folder(folder, "cars")
     listed = folder / "list.txt"
@@ -41,13 +56,13 @@ def cars3d(folder: str | Path, *, size: int | None = SIZE, part: bool = False) -
     fitting = 1 <= len(names) <= GRID[2] and (part or len(names) == GRID[2])
     checks.require(fitting, f"Cars in list.txt must be {wanted}; part=True takes fewer.", f"{len(names)} cars")
     checks.require(len(set(names)) == len(names), "Cars in list.txt must have different names.", "a name twice")
-    stored = Cars(folder, names, _side(folder, names, part=part), size)
+    stored = CarImages(folder, names, _side(folder, names, part=part), size)
     factors = np.stack(np.unravel_index(np.arange(stored.shape[0]), (*GRID[:2], len(names))), axis=1)
     return Images(stored, factors, NAMES, grid=GRID)
 
 
-class Cars:
-    """Images of all cars as an array of bytes; the file of a car is read once, when it is first needed."""
+class CarImages:
+    """Images of all cars as a uint8 array; the file of a car is read once, when it is first needed."""
 
     dtype = np.dtype(np.uint8)
 
@@ -55,9 +70,9 @@ class Cars:
         self.folder, self.names, self.side, self.size = folder.absolute(), names, side, size
         height, width = image_files.extent(side if size is None else size)
         self.shape = (GRID[0] * GRID[1] * len(names), height, width, 3)
-        self._kept = archives.room(self.shape, np.uint8)
+        self._kept = archives.allocate(self.shape, np.uint8)
         self._done = np.zeros(len(names), bool)
-        self.how = f"kept {archives.held(self._kept)} once read"
+        self.how = f"kept {archives.storage_of(self._kept)} once read"
 
     def __getitem__(self, places: Any) -> np.ndarray:
         cars = np.unique(np.arange(self.shape[0])[places] % len(self.names))
@@ -71,13 +86,13 @@ class Cars:
         from scipy.io import loadmat
 
         path = _file(self.folder, name)
-        found = np.asarray(_of_file(path, lambda: loadmat(path, variable_names=["im"])["im"]))
-        _require_shape(path, found.shape, str(found.dtype), self.side)
-        turned = found.transpose(4, 3, 0, 1, 2).reshape(-1, self.side, self.side, 3)
+        images = np.asarray(_of_file(path, lambda: loadmat(path, variable_names=["im"])["im"]))
+        _require_shape(path, images.shape, str(images.dtype), self.side)
+        turned = images.transpose(4, 3, 0, 1, 2).reshape(-1, self.side, self.side, 3)
         return np.stack([image_files.resized(np.ascontiguousarray(image), self.size) for image in turned])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Cars, (self.folder, self.names, self.side, self.size)
+        return CarImages, (self.folder, self.names, self.side, self.size)
 
 
 def _side(folder: Path, names: tuple[str, ...], *, part: bool) -> int:
@@ -88,16 +103,18 @@ def _side(folder: Path, names: tuple[str, ...], *, part: bool) -> int:
     for name in names:
         path = _file(folder, name)
         checks.require(path.is_file(), "Every car of list.txt must have its file.", f"no {path.name}")
-        found = {variable: (shape, kind) for variable, shape, kind in _of_file(path, lambda path=path: whosmat(path))}
-        checks.require("im" in found, f"{path.name} must hold im.", checks.few(list(found)) or "nothing")
-        shape, kind = found["im"]
+        variables = {
+            variable: (shape, kind) for variable, shape, kind in _of_file(path, lambda path=path: whosmat(path))
+        }
+        checks.require("im" in variables, f"{path.name} must hold im.", checks.listed(list(variables)) or "nothing")
+        shape, kind = variables["im"]
         side = shape[0] if side is None else side
         _require_shape(path, shape, kind, side)
     return int(side or 0)
 
 
 def _of_file(path: Path, read: Callable[[], Any]) -> Any:
-    """What scipy reads, whose errors over damaged files are of more kinds."""
+    """Read by scipy, whose errors over damaged files are of more kinds."""
     from scipy.io.matlab import MatReadError
 
     with archives.reading(path, ".mat"):

@@ -1,4 +1,4 @@
-"""Users' folders of pictures, with a table of factors or with sub-folders as the one factor."""
+"""Users' folders of images, with a table of factors or with sub-folders as the one factor."""
 
 from __future__ import annotations
 
@@ -12,40 +12,52 @@ import numpy as np
 from noumena import checks
 from noumena.data import image_files
 from noumena.data.archives import existing_folder
-from noumena.data.image_files import Pictures, Size
+from noumena.data.image_files import ImageFiles, Size
 from noumena.data.images import Images
 from noumena.data.tables import read_table
 
 FOLDER = "folder"
 """The name of the factor that sub-folders are."""
-MOVING = (".gif", ".tif", ".tiff", ".webp")
-"""Endings of pictures that may have several frames."""
+ANIMATED = (".gif", ".tif", ".tiff", ".webp")
+"""Formats that may have several frames."""
 
 
 def folder(path: str | Path, factors: str | Path | None = None, *, size: Size = None) -> Images:
-    """All pictures below a folder, in the order of their names, hidden ones left out; grey if all are, else in colour.
+    """All images below a folder, sorted by name, hidden ones left out; grey if all are, else in colour.
 
-    ``factors`` is a ``.csv`` or ``.parquet`` file with one row for every picture: a column of file names, by themselves
-    or with their sub-folders, and a column for every factor. Without it the sub-folder a picture lies in is the one
-    factor, if there are several. Levels are ranks of values; ``Images.levels`` are the values. ``size``, one number or
-    a height and a width, is what pictures are stretched to. Opening reads the header of every picture, and no more.
+    Levels of factors are ranks of values, which are ``Images.levels``. Opening reads only the headers of the images.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder.
+    factors : str or Path, optional
+        A ``.csv`` or ``.parquet`` file with a row for every image: a column of file names, with or without sub-
+        folders, and
+        a column for every factor. By default the sub-folder is the one factor, if there are several.
+    size : int or (int, int), optional
+        Height and width that images are stretched to.
+
+    Returns
+    -------
+    Images
     """
-    root = existing_folder(path, "pictures")
+    root = existing_folder(path, "images")
     if size is not None:
         image_files.extent(size)
-    names = found(root)
-    given = f"none in {root.name}"
-    checks.require(len(names) > 0, f"A folder must hold pictures ({', '.join(image_files.ENDINGS)}).", given)
+    names = image_names(root)
+    shown = f"none in {root.name}"
+    checks.require(len(names) > 0, f"A folder must hold images ({', '.join(image_files.ENDINGS)}).", shown)
     grey = _same_shape(root, names, size)
     columns = _folders(names) if factors is None else _columns(Path(factors), names)
     levels, ranks = _ranked(columns)
     table = np.stack(ranks, axis=1) if ranks else np.zeros((len(names), 0), np.int64)
-    stored = Pictures(root, names, channels=1 if grey else 3, size=size)
+    stored = ImageFiles(root, names, channels=1 if grey else 3, size=size)
     return Images(stored, table, tuple(columns), levels=levels)
 
 
-def found(root: Path) -> list[str]:
-    """Names of all pictures below a folder, with their sub-folders, sorted; hidden files and folders are left out."""
+def image_names(root: Path) -> list[str]:
+    """Relative paths of all images below a folder, sorted; hidden files and folders are left out."""
     names = []
     for below, folders, files in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -55,37 +67,37 @@ def found(root: Path) -> list[str]:
     return sorted(names)
 
 
-def moving(path: str | Path) -> list[str]:
-    """Names of the pictures below a folder that have further frames, of which only the first is taken."""
-    root = existing_folder(path, "pictures")
-    may = [name for name in found(root) if name.lower().endswith(MOVING)]
-    return [name for name in may if _moves(root / name)]
+def animated(path: str | Path) -> list[str]:
+    """Relative paths of the images below a folder that have several frames, of which only the first is taken."""
+    root = existing_folder(path, "images")
+    candidates = [name for name in image_names(root) if name.lower().endswith(ANIMATED)]
+    return [name for name in candidates if _is_animated(root / name)]
 
 
-def _moves(path: Path) -> bool:
+def _is_animated(path: Path) -> bool:
     with image_files.opened(path) as image:
         return bool(getattr(image, "is_animated", False))
 
 
 def _same_shape(root: Path, names: Sequence[str], size: Size) -> bool:
-    """Whether all pictures are grey; refuses those of another shape than the first, unless a size is given."""
+    """Whether all images are grey; refuses those of another shape than the first, unless a size is given."""
     headers = [image_files.header(root / name) for name in names]
     height, width, _ = headers[0]
     for name, (high, wide, _) in zip(names, headers, strict=True):
-        must = f"Pictures must all be {height} × {width} pixels like {names[0]}."
-        given = f"{high} × {wide} in {name}; resize them first, or give a size"
-        checks.require(size is not None or (high, wide) == (height, width), must, given)
+        must = f"Images must all be {height} × {width} pixels like {names[0]}."
+        shown = f"{high} × {wide} in {name}; resize them first, or give a size"
+        checks.require(size is not None or (high, wide) == (height, width), must, shown)
     return all(grey for _, _, grey in headers)
 
 
 def _folders(names: Sequence[str]) -> dict[str, np.ndarray]:
-    """The sub-folder of every picture, if they lie in several."""
+    """The sub-folder of every image, if there are several."""
     parents = np.array([Path(name).parent.as_posix() for name in names])
     return {FOLDER: parents} if len(np.unique(parents)) > 1 else {}
 
 
 def _columns(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Columns of a factor table in the order of the pictures."""
+    """Columns of a factor table in the order of the images."""
     must = f"The table of factors must be .csv or .parquet, here {path.name}."
     checks.require(path.suffix.lower() in (".csv", ".parquet"), must, f"{path.suffix or 'no ending'}")
     table = read_table(path, words=True)
@@ -96,34 +108,36 @@ def _columns(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     places = {name: place for place, name in enumerate(names)} | _short(names)
     matches = [sum(str(cell) in places for cell in column) for column in table.x.T]
     which = int(np.argmax(matches))
-    given = f"columns {checks.few(heads)}"
-    checks.require(matches[which] > 0, f"{path.name} must have a column of names of the pictures.", given)
-    checks.require(len(heads) > 1, f"{path.name} must have a factor beside the names of the pictures.", given)
+    shown = f"columns {checks.listed(heads)}"
+    checks.require(matches[which] > 0, f"{path.name} must have a column of names of the images.", shown)
+    checks.require(len(heads) > 1, f"{path.name} must have a factor beside the names of the images.", shown)
     order = _order(path, [str(cell) for cell in table.x[:, which]], places, names)
     return {head: _values(path, head, table.x[order, j]) for j, head in enumerate(heads) if j != which}
 
 
 def _short(names: Sequence[str]) -> dict[str, int]:
-    """Places of pictures by their names without sub-folders, where no two have the same."""
+    """Places of images by their names without sub-folders, where no two have the same."""
     short = [Path(name).name for name in names]
     return {name: place for place, name in enumerate(short)} if len(set(short)) == len(short) else {}
 
 
 def _order(path: Path, cells: Sequence[str], places: dict[str, int], names: Sequence[str]) -> np.ndarray:
-    """The row of every picture."""
+    """The row of every image."""
     strange = [cell for cell in cells if cell not in places]
-    checks.require(not strange, f"Every row of {path.name} must be of a picture in the folder.", checks.few(strange, 3))
+    checks.require(
+        not strange, f"Every row of {path.name} must be of an image in the folder.", checks.listed(strange, 3)
+    )
     order = [-1] * len(names)
     for row, cell in enumerate(cells):
-        checks.require(order[places[cell]] < 0, f"Every picture must have one row in {path.name}.", f"{cell} twice")
+        checks.require(order[places[cell]] < 0, f"Every image must have one row in {path.name}.", f"{cell} twice")
         order[places[cell]] = row
     without = [name for name, row in zip(names, order, strict=True) if row < 0]
-    checks.require(not without, f"Every picture must have a row in {path.name}.", f"none for {checks.few(without, 3)}")
+    checks.require(not without, f"Every image must have a row in {path.name}.", f"none for {checks.listed(without, 3)}")
     return np.array(order)
 
 
 def _values(path: Path, head: str, cells: np.ndarray) -> np.ndarray:
-    """Numbers where all cells are numbers, else words."""
+    """Numbers where all cells are numbers, else strings."""
     missing = [cell for cell in cells if cell is None or cell != cell]
     checks.require(not missing, f"Every cell of {head} in {path.name} must be filled.", f"{len(missing)} empty")
     try:
@@ -133,7 +147,7 @@ def _values(path: Path, head: str, cells: np.ndarray) -> np.ndarray:
 
 
 def _ranked(columns: dict[str, np.ndarray]) -> tuple[tuple[tuple[str, ...], ...], list[np.ndarray]]:
-    """The values of every factor, as words, and the rank of every picture's."""
+    """The sorted values of every factor as strings, and the rank of every image's."""
     pairs: list[Any] = [np.unique(column, return_inverse=True) for column in columns.values()]
     words = tuple(tuple(v if isinstance(v, str) else f"{v:g}" for v in values.tolist()) for values, _ in pairs)
     return words, [ranks.astype(np.int64) for _, ranks in pairs]

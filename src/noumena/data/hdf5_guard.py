@@ -1,8 +1,7 @@
-"""Walks: another process goes through an HDF5 file first, for in a damaged one its library may find no end, or fall
-over and take the process with it.
+"""Guard for HDF5 files: a damaged one can hang or crash the HDF5 library, so another process traverses it first.
 
-The walker opens every group and dataset, reads every attribute and every word, and counts the pieces of every dataset;
-numbers themselves are not read. What it complains of in words is left to whoever reads the file afterwards.
+It opens every group and dataset, reads every attribute and every string, and counts the chunks of every dataset;
+numbers are not read. Errors that it raises are left to whoever reads the file afterwards.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from pathlib import Path
 
 from noumena.checks import InputError, require
 
-PATIENCE = 20.0
-"""Seconds that a walk may take, and one more for every ``PACE`` bytes."""
-PACE = 2**24
-WALKER = """
+TIMEOUT = 20.0
+"""Seconds for a file, and one more for every ``BYTES_PER_SECOND`` bytes."""
+BYTES_PER_SECOND = 2**24
+PROBE = """
 import sys, h5py
 
 def look(name, item):
@@ -34,13 +33,13 @@ with h5py.File(sys.argv[1], "r") as file:
 """
 
 
-def walk(path: Path) -> None:
-    """Refuse an HDF5 file in which its library finds no end, or falls over."""
+def check_hdf5(path: Path) -> None:
+    """Refuse a file that hangs or crashes the HDF5 library."""
     must = f"{path.name} must be a complete {path.suffix} file."
-    command = [sys.executable, "-I", "-W", "ignore", "-c", WALKER, str(path.absolute())]
-    limit = PATIENCE + path.stat().st_size / PACE
+    command = [sys.executable, "-I", "-W", "ignore", "-c", PROBE, str(path.absolute())]
+    limit = TIMEOUT + path.stat().st_size / BYTES_PER_SECOND
     try:
         ended = subprocess.run(command, timeout=limit, capture_output=True, check=False)
     except subprocess.TimeoutExpired as error:
-        raise InputError(f"{must} Got one in which its library finds no end.") from error
-    require(ended.returncode >= 0, must, "one over which its library falls")
+        raise InputError(f"{must} Got one that HDF5 could not read: it hung.") from error
+    require(ended.returncode >= 0, must, "one that HDF5 could not read: it crashed")

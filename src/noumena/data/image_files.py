@@ -1,8 +1,8 @@
-"""Picture files, one image each: read and made smaller by Pillow when they are asked for.
+"""Image files, one image each, read and resized by Pillow when they are indexed.
 
-Deviations from what a viewer shows: transparency is dropped, the turn that a camera notes in a file is not made, of
-moving pictures the first is taken, and pictures of another size are stretched to it, by Lanczos' filter as is customary
-for the benchmarks.
+Deviations from what a viewer shows: transparency is dropped, EXIF orientation is ignored, of animations the first
+frame
+is taken, and images of another size are stretched by Lanczos' filter.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 GREY = ("1", "L", "LA", "La")
 COLOUR = ("RGB", "RGBA", "RGBa", "RGBX", "P", "PA", "CMYK", "YCbCr", "HSV", "LAB")
 Size = int | Sequence[int] | None
-"""Height and width, one number for a square, or nothing to leave pictures as they are."""
+"""Height and width, one number for a square, or None for the original size."""
 
 
-class Pictures:
-    """Files of a folder as an array of bytes, (image, height, width, channel); each is read when it is asked for."""
+class ImageFiles:
+    """Files of a folder as a uint8 array (image, height, width, channel); each is read when it is indexed."""
 
     how = "read file by file"
     dtype = np.dtype(np.uint8)
@@ -43,11 +43,11 @@ class Pictures:
         chosen = np.arange(len(self.names))[places]
         out = np.empty((len(chosen), *self.shape[1:]), np.uint8)
         for row, place in enumerate(chosen.tolist()):
-            found = self._picture(place)
-            must = f"Pictures must all be {self.shape[1]} × {self.shape[2]} pixels, or size must be given."
-            given = f"{found.shape[0]} × {found.shape[1]} in {self.names[place]}"
-            checks.require(found.shape == self.shape[1:], must, given)
-            out[row] = found
+            image = self._picture(place)
+            must = f"Images must all be {self.shape[1]} × {self.shape[2]} pixels, or size must be given."
+            shown = f"{image.shape[0]} × {image.shape[1]} in {self.names[place]}"
+            checks.require(image.shape == self.shape[1:], must, shown)
+            out[row] = image
         return out
 
     def _picture(self, place: int) -> UInt8[np.ndarray, "height width channel"]:
@@ -58,7 +58,7 @@ class Pictures:
 
 
 def resized(pixels: UInt8[np.ndarray, "height width channel"], size: Size) -> UInt8[np.ndarray, "_ _ channel"]:
-    """One image stretched to a size by Lanczos' filter; as it is where that is its size already."""
+    """One image stretched to a size by Lanczos' filter."""
     if size is None or pixels.shape[:2] == extent(size):
         return pixels
     pillow = package()
@@ -82,35 +82,31 @@ def extent(size: int | Sequence[int]) -> tuple[int, int]:
 
 
 def header(path: Path) -> tuple[int, int, bool]:
-    """Height, width and whether a picture is grey, without reading its pixels."""
+    """Height, width and whether an image is grey, without reading its pixels."""
     with opened(path) as image:
         return image.height, image.width, image.mode in GREY
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Any]:
-    """A picture of eight bits a channel, and one sentence that names the file for whatever goes wrong with it."""
+    """An image of eight bits a channel; whatever Pillow raises becomes one sentence that names the file."""
     pillow = package()
     damage = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error, pillow.DecompressionBombError)
     try:
         with pillow.open(path, formats=FORMATS) as image:
             checks.require(
                 image.mode in GREY + COLOUR,
-                "Pictures must be grey or in colour, with eight bits a channel.",
+                "Images must be grey or in colour, with eight bits a channel.",
                 f"{path.name} of mode {image.mode}",
             )
             yield image
     except InputError:
         raise
     except damage as error:
-        first = str(error).splitlines()[0].replace(str(path), path.name) if str(error) else type(error).__name__
-        raise InputError(f"{path.name} must be a complete picture. Got: {first}.") from error
+        first = checks.first_line(error).replace(str(path), path.name)
+        raise InputError(f"{path.name} must be a complete image. Got: {first}.") from error
 
 
 def package() -> Any:
-    """Pillow's ``Image``, or a sentence that names what to install."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise InputError("Pictures must have the package Pillow; install noumena[data]. Got an ImportError.") from error
-    return Image
+    """Pillow's ``Image`` module, or an error that names what to install."""
+    return checks.package("PIL.Image", "Pillow", "Images", "data")

@@ -1,6 +1,6 @@
-"""Images with the factors behind them, wherever their pixels lie: an array, a memory map, an HDF5 dataset, files.
+"""Images with the factors behind them, wherever their pixels are stored: an array, a memory map, HDF5, files.
 
-Pixels are bytes and stay where they are until some are asked for; opening reads one image, to see that it can be read.
+Pixels are uint8 and are read when they are indexed; opening reads one image, to see that it can be read.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from noumena.deprecated import renamed
 from noumena.worlds.world import Sample
 
 CHUNK = 512
-"""Images turned into rows at a time."""
+"""Images converted together."""
 
 
 @runtime_checkable
-class Stored(Protocol):
-    """Where pixels lie: read by places in rising order, none twice."""
+class PixelSource(Protocol):
+    """An array of pixels, indexed by increasing positions."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -40,20 +40,32 @@ class Stored(Protocol):
 
 @dataclass(frozen=True)
 class Images:
-    """Images and the level of every factor behind them.
+    """Images with the level of every factor behind them.
 
-    ``stored`` is (image, height, width), the places of colours in a ``palette`` (place, channel), or without one
-    (image, height, width, channel); ``factors`` is (image, factor), named by ``names``. ``grid`` are the levels of the
-    published factors, where the images are all or a part of such a set; ``levels`` are the words or numbers that levels
-    stand for, where they are known.
+    Parameters
+    ----------
+    stored : array-like of uint8
+        Of shape (image, height, width, channel), or with a ``palette`` (image, height, width).
+    factors : array of int of shape (n_images, n_factors)
+        Levels of the factors.
+    names : tuple of str
+        Names of the factors.
+    palette : array of uint8 of shape (n_colours, n_channels), optional
+        The colours that pixels index.
+    grid : tuple of int, optional
+        Numbers of levels of the complete published set.
+    levels : tuple of tuple of str, optional
+        What the levels stand for.
 
+    Examples
+    --------
     >>> grey = np.array([[[0, 1], [1, 1]]], dtype=np.uint8)
     >>> one = Images(grey, np.zeros((1, 1), dtype=np.int64), ("shape",), np.array([[0], [255]], dtype=np.uint8))
     >>> one.pictures([0]).tolist(), one.rows(size=1).tolist()
     ([[0, 255, 255, 255]], [[0.75]])
     """
 
-    stored: Stored
+    stored: PixelSource
     factors: np.ndarray
     names: tuple[str, ...]
     palette: np.ndarray | None = None
@@ -72,10 +84,10 @@ class Images:
         self.pictures([0])
 
     def _check_factors(self, n: int) -> None:
-        whole = self.factors.ndim == 2 and self.factors.dtype.kind in "iu" and len(self.factors) == n
-        shaped(whole, f"The factors of {n} images must be a table of whole numbers.", self.factors)
-        given = f"{self.factors.shape[1]} columns"
-        checks.require(len(self.names) == self.factors.shape[1], f"There must be {len(self.names)} factors.", given)
+        integral = self.factors.ndim == 2 and self.factors.dtype.kind in "iu" and len(self.factors) == n
+        shaped(integral, f"The factors of {n} images must be a table of whole numbers.", self.factors)
+        shown = f"{self.factors.shape[1]} columns"
+        checks.require(len(self.names) == self.factors.shape[1], f"There must be {len(self.names)} factors.", shown)
         lowest = int(self.factors.min(initial=0))
         checks.require(lowest >= 0, "Levels of factors must not be negative.", f"{lowest}")
         for name, size, most in zip(self.names, self.sizes, self.grid or self.sizes, strict=True):
@@ -111,26 +123,26 @@ class Images:
 
     @property
     def pixels(self) -> np.ndarray:
-        """All images as bytes, (image, channel, height, width), read anew at every call."""
+        """All images as uint8, (image, channel, height, width), read at every call."""
         return self._read(np.arange(len(self)))
 
     def pictures(self, index: Any) -> UInt8[np.ndarray, "batch pixel"]:
-        """Bytes of the images at ``index`` as flat rows, (image, channel · height · width); these alone are read."""
+        """The images at ``index`` as flat uint8 rows, (image, channel · height · width)."""
         chosen = self._places(index)
         return np.ascontiguousarray(self._read(chosen)).reshape(len(chosen), prod(self.shape))
 
     def rows(self, index: Any = None, *, size: int | None = None) -> np.ndarray:
-        """Flat images in [0, 1], (image, channel · height · width), single precision; all, or those at ``index``.
+        """Flat float32 images in [0, 1], (image, channel · height · width); all, or those at ``index``.
 
-        ``size`` shrinks height and width to it, a divisor of both, by averaging.
+        ``size`` downsamples to it, a divisor of height and width, by averaging.
         """
         chosen = np.arange(len(self)) if index is None else self._places(index)
         channels, height, width = self.shape
         block = self._block(size)
         out = np.empty((len(chosen), channels * (height // block) * (width // block)), dtype=np.float32)
         for start in range(0, len(chosen), CHUNK):
-            some = chosen[start : start + CHUNK]
-            out[start : start + CHUNK] = _block_sums(self._read(some), block).reshape(len(some), -1)
+            batch = chosen[start : start + CHUNK]
+            out[start : start + CHUNK] = _block_sums(self._read(batch), block).reshape(len(batch), -1)
         out /= 255 * block**2
         return out
 
@@ -145,14 +157,14 @@ class Images:
         return Sample(x=self.rows(chosen, size=size), z=self.factors[chosen].astype(np.int64))
 
     def unpacked(self, *, size: int | None = None) -> Images:
-        """The same images read once and for all, as plain bytes in memory or, if many, in a temporary file.
+        """The same images decoded once, as uint8 in memory or, if many, in a temporary file.
 
-        Worth it before training on what is slow to read in random order: picture files, compressed HDF5. ``size`` as
-        for ``rows``, rounded to bytes.
+        Worth it before training on what is slow to read in random order: image files, compressed HDF5. ``size`` as for
+        ``rows``, rounded to uint8.
         """
         channels, height, width = self.shape
         block = self._block(size)
-        out = archives.room((len(self), height // block, width // block, channels), np.uint8)
+        out = archives.allocate((len(self), height // block, width // block, channels), np.uint8)
         together = max(CHUNK, getattr(self.stored, "together", 1))
         for start in range(0, len(self), together):
             read = self._read(np.arange(start, min(start + together, len(self))))
@@ -161,7 +173,7 @@ class Images:
         return Images(out, self.factors, self.names, grid=self.grid, levels=self.levels)
 
     def _read(self, places: np.ndarray) -> np.ndarray:
-        """Bytes of images at places from 0 on, in any order and number, (image, channel, height, width)."""
+        """Images at positions from 0 on, in any order and number, (image, channel, height, width)."""
         unique, back = np.unique(places, return_inverse=True)
         rising = len(unique) == len(places) and bool((unique == places).all())
         stored = np.asarray(self.stored[unique]) if len(unique) else np.zeros((0, *self.stored.shape[1:]), np.uint8)
@@ -173,17 +185,17 @@ class Images:
         return np.stack([np.take(colours, stored) for colours in self.palette.T], axis=1)
 
     def _places(self, index: Any) -> np.ndarray:
-        """Places from 0 on of an index, which may count from the end, or say yes or no."""
-        given = np.asarray(index)
-        must = f"index must be whole numbers from {-len(self)} to {len(self) - 1}, or a yes or no for every image."
-        if given.dtype == bool:
-            checks.require(given.shape == (len(self),), must, f"shape {given.shape}")
-            return np.flatnonzero(given)
-        whole = given.ndim == 1 and (given.dtype.kind in "iu" or given.size == 0)
-        checks.require(whole, must, f"shape {given.shape} and dtype {given.dtype}")
-        beyond = given[(given < -len(self)) | (given >= len(self))]
+        """Positions from 0 on of an index, which may be negative or a boolean mask."""
+        numbers = np.asarray(index)
+        must = f"index must be integers from {-len(self)} to {len(self) - 1}, or a boolean mask."
+        if numbers.dtype == bool:
+            checks.require(numbers.shape == (len(self),), must, f"shape {numbers.shape}")
+            return np.flatnonzero(numbers)
+        integral = numbers.ndim == 1 and (numbers.dtype.kind in "iu" or numbers.size == 0)
+        checks.require(integral, must, f"shape {numbers.shape} and dtype {numbers.dtype}")
+        beyond = numbers[(numbers < -len(self)) | (numbers >= len(self))]
         checks.require(beyond.size == 0, must, f"{beyond[:5].tolist()}")
-        return given.astype(np.int64) % len(self)
+        return numbers.astype(np.int64) % len(self)
 
     def _block(self, size: int | None) -> int:
         _, height, width = self.shape

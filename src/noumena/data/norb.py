@@ -1,14 +1,20 @@
 """SmallNORB: 50 toys of five categories in grey, from 9 elevations and 18 azimuths, in 6 lights, by two cameras.
 
-Reference: LeCun, Huang and Bottou (2004), Learning methods for generic object recognition with invariance to pose and
-lighting. The published files are ``smallnorb-5x46789x9x18x6x2x96x96-training`` and ``smallnorb-5x01235x9x18x6x2x96x96-
-testing``, each with ``-dat.mat`` (image, camera, 96, 96), ``-cat.mat`` (image) and ``-info.mat`` (image, 4: instance,
-elevation, azimuth, lighting). They are no MATLAB files but binary matrices: a magic number that says the type, the
-number of axes, at least three lengths, all four bytes with the lowest first, then the entries.
+The published files are ``smallnorb-5x46789x9x18x6x2x96x96-training`` and ``smallnorb-5x01235x9x18x6x2x96x96-testing``,
+each with ``-dat.mat`` (image, camera, 96, 96), ``-cat.mat`` (image) and ``-info.mat`` (image, 4: instance, elevation,
+azimuth, lighting). They are not MATLAB files but binary matrices: a magic number for the type, the number of axes, at
+least three lengths, all little-endian int32, then the entries.
 
-Training images come first. As in disentanglement_lib the first camera's images are taken, shrunk to 64 × 64 by Lanczos'
-filter; azimuths, published as 0, 2, …, 34, are halved. Deviations: there the instance is left to chance and bytes are
-read with a sign; here the instance is a factor and bytes are 0 to 255.
+Training images come first. As in disentanglement_lib the first camera's images are taken, resized to 64 × 64 by
+Lanczos'
+filter; azimuths, published as 0, 2, …, 34, are halved.
+
+References
+----------
+LeCun, Huang and Bottou (2004), "Learning methods for generic object recognition with invariance to pose and lighting".
+
+Deviations: in disentanglement_lib the instance is drawn at random and pixels are signed; here the instance is a factor
+and pixels are 0 to 255.
 """
 
 from __future__ import annotations
@@ -39,9 +45,20 @@ MOST_AXES = 8
 
 
 def smallnorb(folder: str | Path, *, size: int | None = SIZE, part: bool = False) -> Images:
-    """SmallNORB, the folder of its six unpacked files; ``size=None`` leaves images at 96 × 96.
+    """SmallNORB, the folder of its six unpacked files.
 
-    With ``part`` the training or the testing files may be missing, and hold fewer or smaller images than published.
+    Parameters
+    ----------
+    folder : str or Path
+        The folder.
+    size : int or None
+        Side that images are resized to; None: 96.
+    part : bool
+        Whether the training or the testing files may be missing, and hold fewer or smaller images than published.
+
+    Returns
+    -------
+    Images
     """
     folder = archives.existing_folder(folder, "SmallNORB")
     stems = tuple(stem for stem in STEMS if not part or (folder / f"{stem}-dat.mat").is_file())
@@ -50,16 +67,16 @@ def smallnorb(folder: str | Path, *, size: int | None = SIZE, part: bool = False
     shapes = sorted({source.shape[1:] for source in sources})
     checks.require(len(shapes) == 1, "Training and testing images must have one shape.", f"{shapes}")
     tables = [_factors(folder, stem, source.shape[0]) for stem, source in zip(stems, sources, strict=True)]
-    return Images(Norb(sources, size), np.concatenate(tables), NAMES, grid=GRID)
+    return Images(NorbImages(sources, size), np.concatenate(tables), NAMES, grid=GRID)
 
 
-class Norb:
-    """Images of the first camera from all files, one after the other, shrunk when they are read."""
+class NorbImages:
+    """Images of the first camera from all files, concatenated, resized when they are read."""
 
-    how = archives.Mapped.how
+    how = archives.MappedArray.how
     dtype = np.dtype(np.uint8)
 
-    def __init__(self, sources: tuple[archives.Mapped, ...], size: int | None) -> None:
+    def __init__(self, sources: tuple[archives.MappedArray, ...], size: int | None) -> None:
         self.sources, self.size = sources, size
         height, width = sources[0].shape[2:] if size is None else image_files.extent(size)
         self._ends = np.cumsum([source.shape[0] for source in sources])
@@ -75,11 +92,11 @@ class Norb:
         return out
 
 
-def matrix(path: Path) -> archives.Mapped:
+def matrix(path: Path) -> archives.MappedArray:
     """A binary matrix, mapped into memory."""
     packed = path.with_name(f"{path.name}.gz").is_file()
-    given = f"no {path.name}" + (", but one packed as .gz" if packed else "")
-    checks.require(path.is_file(), f"The folder {path.parent.name} must hold the files of SmallNORB.", given)
+    shown = f"no {path.name}" + (", but one packed as .gz" if packed else "")
+    checks.require(path.is_file(), f"The folder {path.parent.name} must hold the files of SmallNORB.", shown)
     with path.open("rb") as file:
         start = np.frombuffer(file.read(4 * (2 + MOST_AXES)).ljust(4 * (2 + MOST_AXES), b"\0"), "<i4")
     magic, axes = int(start[0]), int(start[1])
@@ -90,20 +107,20 @@ def matrix(path: Path) -> archives.Mapped:
     shape = tuple(int(length) for length in start[2 : 2 + axes])
     checks.require(min(shape) > 0, must, f"shape {shape}")
     offset, size = 4 * (2 + max(3, axes)), path.stat().st_size
-    whole = offset + prod(shape) * MAGIC[magic].itemsize
-    checks.require(size == whole, f"{path.name} must have {whole} bytes for shape {shape}.", f"{size}")
-    return archives.Mapped(path, offset, shape, MAGIC[magic])
+    expected = offset + prod(shape) * MAGIC[magic].itemsize
+    checks.require(size == expected, f"{path.name} must have {expected} bytes for shape {shape}.", f"{size}")
+    return archives.MappedArray(path, offset, shape, MAGIC[magic])
 
 
-def _images(path: Path, *, part: bool) -> archives.Mapped:
-    found = matrix(path)
-    given = f"{found.dtype} of shape {found.shape}"
+def _images(path: Path, *, part: bool) -> archives.MappedArray:
+    images = matrix(path)
+    shown = f"{images.dtype} of shape {images.shape}"
     if part:
-        fits, wanted = len(found.shape) == 4, "(image, camera, height, width)"
+        fits, wanted = len(images.shape) == 4, "(image, camera, height, width)"
     else:
-        fits, wanted = found.shape == SHAPE, f"{SHAPE}, unless part=True"
-    checks.require(fits and found.dtype == np.uint8, f"{path.name} must be bytes of shape {wanted}.", given)
-    return found
+        fits, wanted = images.shape == SHAPE, f"{SHAPE}, unless part=True"
+    checks.require(fits and images.dtype == np.uint8, f"{path.name} must be bytes of shape {wanted}.", shown)
+    return images
 
 
 def _factors(folder: Path, stem: str, n: int) -> np.ndarray:
@@ -111,11 +128,11 @@ def _factors(folder: Path, stem: str, n: int) -> np.ndarray:
     tables = []
     for kind, shape in (("cat", (n,)), ("info", (n, 4))):
         path = folder / f"{stem}-{kind}.mat"
-        found = matrix(path)
-        fits = found.shape == shape and found.dtype == np.dtype("<i4")
-        given = f"{found.dtype} of shape {found.shape}"
-        checks.require(fits, f"{path.name} must be whole numbers of shape {shape}.", given)
-        tables.append(found[...].reshape(n, -1))
+        table = matrix(path)
+        fits = table.shape == shape and table.dtype == np.dtype("<i4")
+        shown = f"{table.dtype} of shape {table.shape}"
+        checks.require(fits, f"{path.name} must be whole numbers of shape {shape}.", shown)
+        tables.append(table[...].reshape(n, -1))
     factors = np.concatenate(tables, axis=1).astype(np.int64)
     odd = factors[factors[:, 3] % 2 != 0, 3]
     checks.require(odd.size == 0, f"Azimuths in {stem}-info.mat must be even.", f"{odd[:1]}")

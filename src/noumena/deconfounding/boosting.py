@@ -1,7 +1,12 @@
-"""Boosting: gradient-boosted trees with the published settings, what they score and which features they split on.
+"""Gradient-boosted trees with the published settings: their scores and the features they split on.
 
-Reference: Nelson et al. (2026), appendix A.7.4, table 6. **Deviations**: the number of rounds is not published, 100 is
-LightGBM's own; one thread and a fixed order, so that the same input gives the same trees.
+References
+----------
+Nelson et al. (2026), "Statistical and structural identifiability in representation learning", appendix A.7.4, table 6.
+
+Deviations: the number of rounds is not published, 100 is LightGBM's own; one thread and a fixed order, so that the
+same
+input gives the same trees.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ FREE = (*PUBLISHED, "rounds", "max_depth", "max_bin")
 
 @dataclass(frozen=True)
 class Trees:
-    """Scores (rows,) of the rows asked about, and how often and with what gain each feature was split on."""
+    """Scores of the new rows, and how often and with what gain each feature was split on."""
 
     scores: np.ndarray
     splits: np.ndarray
@@ -58,7 +63,7 @@ def boosted(
     x: Float[np.ndarray, "row feature"], y: Int[np.ndarray, " row"], fresh: Float[np.ndarray, "new feature"],
     *, settings: Mapping[str, Any], seed: int,
 ) -> Trees:  # fmt: skip
-    """Trees trained on ``x`` and classes ``y``; where no split is allowed all fresh rows score alike."""
+    """Trees trained on ``x`` and classes ``y``, and their scores of new rows."""
     import lightgbm
 
     fixed = {
@@ -87,32 +92,28 @@ def linear(
 
 
 def auroc(y: Int[np.ndarray, " row"], scores: Float[np.ndarray, " row"]) -> float:
-    """Area under the receiver operating curve: the chance that a row of class 1 scores above one of class 0.
-
-    0.5 when all score alike, 1 when every 1 is above every 0; invariant to increasing maps of the scores.
+    """Area under the receiver operating characteristic: 0.5 when all score alike, invariant to increasing maps.
 
     >>> auroc(np.array([0, 0, 1, 1]), np.array([0.1, 0.4, 0.3, 0.9]))
     0.75
     """
-    from scipy.stats import rankdata
+    from sklearn.metrics import roc_auc_score
 
-    ones = int(y.sum())
-    above = float(rankdata(scores)[y == 1].sum()) - ones * (ones + 1) / 2
-    return above / (ones * (len(y) - ones))
+    return float(roc_auc_score(y, scores))
 
 
 def within_batches(
     y: Int[np.ndarray, " row"], scores: Float[np.ndarray, " row"], batch: Int[np.ndarray, " row"]
 ) -> float:
-    """The mean AUROC within batches that hold both classes: 0.5 when scores only tell batches apart; NaN without any.
+    """Mean AUROC within batches that hold both classes: 0.5 when scores only tell batches apart; NaN without any.
 
     >>> y, batch = np.array([0, 1, 0, 1, 1]), np.array([0, 0, 1, 1, 1])
     >>> within_batches(y, np.array([0.0, 0.0, 1.0, 1.0, 1.0]), batch)
     0.5
     """
-    found = []
+    areas = []
     for b in np.unique(batch):
-        own = batch == b
-        if 0 < y[own].sum() < own.sum():
-            found.append(auroc(y[own], scores[own]))
-    return float(np.mean(found)) if found else float("nan")
+        rows = batch == b
+        if 0 < y[rows].sum() < rows.sum():
+            areas.append(auroc(y[rows], scores[rows]))
+    return float(np.mean(areas)) if areas else float("nan")

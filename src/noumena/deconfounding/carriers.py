@@ -1,8 +1,7 @@
-"""Carriers: which components vary with the batch, and which with the label within batches.
+"""Which components vary with the batch, and which with the label within batches, by partial η².
 
-A share is a partial η², that of the variance left by one factor which another explains; chance is what shuffled
-factors explain. A component carries a factor where its share is above what the best of all components reaches by
-chance in 95 of 100 shuffles.
+Chance is what shuffled factors explain. A component carries a factor where its partial η² is above what the largest of
+all components reaches in 95 of 100 shuffles.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from noumena import charts, seeds
+from noumena import charts, checks, seeds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,10 +22,16 @@ SHUFFLES, SURE = 100, 0.95
 
 @dataclass(frozen=True)
 class Carriers:
-    """Shares (component,) of one view by batch, by batch within labels and by label within batches; their chance.
+    """Partial η² of the components of one condition.
 
-    ``chance`` is the mean share of shuffled factors and ``threshold`` what the largest of all components stays under in
-    95 of 100 shuffles, for batch within labels and label within batches.
+    Attributes
+    ----------
+    condition : str
+        The condition, such as ``"ica"``.
+    batch, batch_within_label, label_within_batch : array of shape (n_components,)
+        η² of batch, of batch within labels, and of label within batches.
+    chance, threshold : (float, float)
+        For the last two, the mean of shuffled factors, and the 95 % point of their largest component.
     """
 
     condition: str
@@ -47,10 +52,9 @@ class Carriers:
         return tuple(np.flatnonzero(self.label_within_batch > self.threshold[1]).tolist())
 
     def named(self, components: tuple[int, ...], share: np.ndarray, most: int = 8) -> str:
-        """Components by falling share, counted from 1."""
+        """Components by decreasing share, counted from 1."""
         ordered = sorted(components, key=lambda k: -share[k])
-        more = f" and {len(ordered) - most} more" if len(ordered) > most else ""
-        return ", ".join(f"{k + 1} ({share[k]:.2f})" for k in ordered[:most]) + more if ordered else "none"
+        return checks.listed([f"{k + 1} ({share[k]:.2f})" for k in ordered], most) or "none"
 
     def __str__(self) -> str:
         d, both = len(self.batch), set(self.of_batch) & set(self.of_signal)
@@ -102,16 +106,18 @@ class Carriers:
 
 
 def explained(
-    z: Float[np.ndarray, "row component"], factor: Int[np.ndarray, " row"], given: Int[np.ndarray, " row"] | None = None
+    z: Float[np.ndarray, "row component"],
+    factor: Int[np.ndarray, " row"],
+    control: Int[np.ndarray, " row"] | None = None,
 ) -> Float[np.ndarray, " component"]:
-    """Partial η²: the share of each component's variance, left by ``given``, that ``factor`` explains; in [0, 1].
+    """Partial η²: the share of each component's variance, left by ``control``, that ``factor`` explains; in [0, 1].
 
     0 where the levels of ``factor`` have equal means, 1 where they tell the component; invariant to shift and scale.
 
     >>> explained(np.array([[0.0, 0], [0, 2], [4, 0], [4, 2]]), np.array([0, 0, 1, 1])).round(6).tolist()
     [1.0, 0.0]
     """
-    base = _indicators(np.zeros(len(z), dtype=int) if given is None else given)
+    base = _indicators(np.zeros(len(z), dtype=int) if control is None else control)
     base /= np.sqrt(base.sum(axis=0))
     left, extra = (t - base @ (base.T @ t) for t in (z, _indicators(factor)))
     directions, sizes, _ = np.linalg.svd(extra, full_matrices=False)
@@ -122,19 +128,19 @@ def explained(
 
 def shuffled(
     z: Float[np.ndarray, "row component"], factor: Int[np.ndarray, " row"],
-    given: Int[np.ndarray, " row"] | None = None, *, seed: int = 0, shuffles: int = SHUFFLES,
+    control: Int[np.ndarray, " row"] | None = None, *, seed: int = 0, shuffles: int = SHUFFLES,
 ) -> tuple[float, float]:  # fmt: skip
-    """The mean share of factors shuffled within the levels of ``given``, and the 95 % point of the largest one."""
+    """The mean share of factors shuffled within the levels of ``control``, and the 95 % point of the largest one."""
     draw = seeds.numpy_generator(seed, "shuffles")
-    groups = np.zeros(len(z), dtype=int) if given is None else given
-    found = []
+    groups = np.zeros(len(z), dtype=int) if control is None else control
+    shares = []
     for _ in range(shuffles):
         mixed = factor.copy()
         for level in np.unique(groups):
-            own = np.flatnonzero(groups == level)
-            mixed[own] = factor[draw.permutation(own)]
-        found.append(explained(z, mixed, given))
-    return float(np.mean(found)), float(np.quantile(np.max(found, axis=1), SURE))
+            rows = np.flatnonzero(groups == level)
+            mixed[rows] = factor[draw.permutation(rows)]
+        shares.append(explained(z, mixed, control))
+    return float(np.mean(shares)), float(np.quantile(np.max(shares, axis=1), SURE))
 
 
 def carriers(

@@ -1,11 +1,15 @@
-"""Conditions: four views of one table. Base features, principal components made white, and two rotations of those.
+"""Conditions: base features, whitened principal components, and two rotations of those, by ICA and at random.
 
 ICA and the random rotations have exactly the span and the covariance of the whitened components, so that a difference
 between them is one of axes alone. Nothing here sees a label.
 
-Reference: Nelson et al. (2026), section 4.4. **Deviations**: components are found on the training batches alone (the
-paper: on all rows, ``transductive``); features are standardised first (the paper: not); and no more components are kept
-than explain 99 % of the variance or than a fifth of the rows (the paper: all).
+References
+----------
+Nelson et al. (2026), "Statistical and structural identifiability in representation learning", section 4.4.
+
+Deviations: components are found on the training batches alone (the paper: on all rows, ``transductive``); features are
+standardised first (the paper: not); and no more components are kept than explain 99 % of the variance or than a fifth
+of the rows (the paper: all).
 """
 
 from __future__ import annotations
@@ -49,17 +53,17 @@ def whitening(
     >>> np.round(np.cov(found(np.array([[1.0, 5, 2], [2, 5, 1], [3, 5, 4], [4, 5, 3]])).T), 6).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    kept = np.flatnonzero(np.ptp(x, axis=0) > 0)
-    checks.require(kept.size > 0, "X must vary in some feature.", "constant features only")
-    wide = x[:, kept].astype(np.float64)
+    varying = np.flatnonzero(np.ptp(x, axis=0) > 0)
+    checks.require(varying.size > 0, "X must vary in some feature.", "constant features only")
+    wide = x[:, varying].astype(np.float64)
     mean = wide.mean(axis=0)
-    scale = wide.std(axis=0, ddof=1) if standardise else np.ones(kept.size)
+    scale = wide.std(axis=0, ddof=1) if standardise else np.ones(varying.size)
     values, directions = np.linalg.svd((wide - mean) / scale, full_matrices=False)[1:]
     variances = values**2 / (len(x) - 1)
     rank = int(np.count_nonzero(values > _ROUNDING * values[0]))
     number, reason = components_kept(variances[:rank], len(x), n_components)
     matrix = directions[:number].T / scale[:, None] / np.sqrt(variances[:number])
-    return Whitening(kept, mean, matrix, reason)
+    return Whitening(varying, mean, matrix, reason)
 
 
 def components_kept(
@@ -104,8 +108,8 @@ def unmixed(
         return white, True
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # told among the notes
-        found = ICA(whiten=False, random_state=seed).fit(white[fitted])
-    return np.asarray(found.transform(white), dtype=np.float64), bool(found.converged_)
+        ica = ICA(whiten=False, random_state=seed).fit(white[fitted])
+    return np.asarray(ica.transform(white), dtype=np.float64), bool(ica.converged_)
 
 
 def centred(x: Float[np.ndarray, "row feature"], batch: Int[np.ndarray, " row"]) -> Float[np.ndarray, "row feature"]:

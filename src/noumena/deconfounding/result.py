@@ -1,8 +1,8 @@
-"""Result: what was scored under every condition, how sure it is, and what may be said about it."""
+"""Result of deconfounding: scores of every condition with intervals, their differences, and notes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from noumena import charts
 from noumena.deconfounding.carriers import Carriers
 from noumena.deconfounding.design import Design
+from noumena.metrics.record import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,8 +29,8 @@ class Estimate:
     high: float
 
     @property
-    def told(self) -> bool:
-        """Whether the interval leaves out zero."""
+    def significant(self) -> bool:
+        """Whether the interval excludes zero."""
         return self.low > 0 or self.high < 0
 
     def __str__(self) -> str:
@@ -37,7 +38,7 @@ class Estimate:
 
     def to_dict(self) -> dict[str, float]:
         """Plain values, for JSON."""
-        return {"mean": self.mean, "se": self.se, "low": self.low, "high": self.high}
+        return asdict(self)
 
 
 def estimate(values: Any, *, overlap: float = 0.0) -> Estimate:
@@ -51,24 +52,35 @@ def estimate(values: Any, *, overlap: float = 0.0) -> Estimate:
     """
     from scipy.stats import t
 
-    found = np.array([v for v in values if v is not None and np.isfinite(v)], dtype=np.float64)
-    if not found.size:
+    finite = np.array([v for v in values if v is not None and np.isfinite(v)], dtype=np.float64)
+    if not finite.size:
         return Estimate(*(4 * [float("nan")]))
-    mean = float(found.mean())
-    if found.size == 1:
+    mean = float(finite.mean())
+    if finite.size == 1:
         return Estimate(mean, float("nan"), float("-inf"), float("inf"))
-    deviation = float(found.std(ddof=1))
-    half = float(t.ppf(0.975, found.size - 1)) * deviation * float(np.sqrt(1 / found.size + overlap))
-    return Estimate(mean, deviation / float(np.sqrt(found.size)), mean - half, mean + half)
+    deviation = float(finite.std(ddof=1))
+    half = float(t.ppf(0.975, finite.size - 1)) * deviation * float(np.sqrt(1 / finite.size + overlap))
+    return Estimate(mean, deviation / float(np.sqrt(finite.size)), mean - half, mean + half)
 
 
 @dataclass(frozen=True)
-class Score:
+class ConditionScore:
     """One condition: AUROC on held-out batches, and how its trees use the features.
 
-    ``spread`` is the standard deviation over repeats, rotations or boosting seeds, of the mean over folds; ``pooled``
-    the AUROC of all held-out rows of a fold together; ``linear`` that of a logistic regression; ``without`` the AUROC
-    after the components that carry batch are removed, and ``gain`` what that adds.
+    Attributes
+    ----------
+    condition : str
+        The condition.
+    auroc : Estimate
+        AUROC within held-out batches.
+    spread : float
+        Standard deviation over repeats (rotations, or boosting seeds) of the mean over folds.
+    pooled, linear : float
+        AUROC of all held-out rows of a fold together, and of a logistic regression.
+    hoyer, concentration, features
+        Sparsity of the importances, their concentration in the top features, and the number of features.
+    removed, without, gain
+        Components that carry batch and were removed, the AUROC without them, and the difference.
     """
 
     condition: str
@@ -98,17 +110,17 @@ class Score:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        told = {name: getattr(self, name) for name in ("auroc", "hoyer", "without", "gain")}
+        estimates = {name: getattr(self, name) for name in ("auroc", "hoyer", "without", "gain")}
         plain = ("condition", "spread", "pooled", "linear", "features", "removed")
         return {
             **{name: getattr(self, name) for name in plain},
-            **{name: None if value is None else value.to_dict() for name, value in told.items()},
+            **{name: None if value is None else value.to_dict() for name, value in estimates.items()},
             "concentration": {str(k): value for k, value in self.concentration.items()},
         }
 
 
 @dataclass(frozen=True)
-class Difference:
+class ConditionDifference:
     """What one condition adds to the AUROC of another, fold by fold."""
 
     condition: str
@@ -116,28 +128,45 @@ class Difference:
     auroc: Estimate
 
     def __str__(self) -> str:
-        told = "told from zero" if self.auroc.told else "not told from zero"
-        return f"{self.auroc} over {NAMES[self.over]} ({told})"
+        conclusion = "significant" if self.auroc.significant else "not significant"
+        return f"{self.auroc} over {NAMES[self.over]} ({conclusion})"
 
 
 @dataclass(frozen=True)
 class Deconfounding:
-    """Scores of every condition on held-out batches, their differences, the carriers of batch and label, and notes.
+    """Result of ``deconfound``.
 
-    ``rows`` are the values of every fold, condition and repeat; ``held_out`` names the batches of each fold.
+    Attributes
+    ----------
+    question : str
+        The label asked about.
+    design : Design
+        Labels and batches.
+    held_out : tuple of tuple of str
+        Batches held out in each fold.
+    scores : tuple of ConditionScore
+        AUROC of every condition on held-out batches.
+    differences : tuple of ConditionDifference
+        What one condition adds to another.
+    carriers : tuple of Carriers
+        Components that vary with batch or label.
+    rows : tuple of dict
+        Values of every fold, condition and repeat.
+    notes, settings
+        What to know about the result, and how it was computed.
     """
 
     question: str
     design: Design
     held_out: tuple[tuple[str, ...], ...]
-    scores: tuple[Score, ...]
-    differences: tuple[Difference, ...]
+    scores: tuple[ConditionScore, ...]
+    differences: tuple[ConditionDifference, ...]
     carriers: tuple[Carriers, ...]
     rows: tuple[dict[str, Any], ...]
     notes: tuple[str, ...]
     settings: dict[str, Any]
 
-    def score(self, condition: str) -> Score:
+    def score(self, condition: str) -> ConditionScore:
         """The score of one condition."""
         return next(score for score in self.scores if score.condition == condition)
 
@@ -160,7 +189,7 @@ class Deconfounding:
         lines += [f"{c}." for c in self.carriers]
         return "\n".join([*lines, *(f"{note}." for note in self.notes)])
 
-    def _line(self, score: Score) -> str:
+    def _line(self, score: ConditionScore) -> str:
         parts = [f"{score.condition:<7}AUROC {score.auroc}", f"Hoyer {score.hoyer.mean:.3f}"]
         parts += [f"concentration in the top {k} {value:+.3f}" for k, value in score.concentration.items()]
         if score.linear is not None:
@@ -172,13 +201,13 @@ class Deconfounding:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; what is not a number is null."""
         counts = self.design.counts
-        return _plain(
+        return plain(
             {
                 "question": self.question,
                 "headline": self.headline,
                 "scores": [score.to_dict() for score in self.scores],
                 "differences": [
-                    {"condition": d.condition, "over": d.over, **d.auroc.to_dict(), "told from zero": d.auroc.told}
+                    {"condition": d.condition, "over": d.over, **d.auroc.to_dict(), "significant": d.auroc.significant}
                     for d in self.differences
                 ],
                 "carriers": [c.to_dict() for c in self.carriers],
@@ -192,11 +221,3 @@ class Deconfounding:
                 "rows": list(self.rows),
             }
         )
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value

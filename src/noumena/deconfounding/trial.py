@@ -1,4 +1,4 @@
-"""Trial: one fold under every condition, as rows of plain values."""
+"""One fold under every condition, as rows of plain values."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from noumena import seeds
 from noumena.deconfounding.boosting import Trees, auroc, boosted, linear, within_batches
 from noumena.deconfounding.carriers import beyond_chance
 from noumena.deconfounding.conditions import rotation, unmixed, whitening
-from noumena.deconfounding.design import Contrast, Design
-from noumena.deconfounding.folds import Fold
+from noumena.deconfounding.design import Design, Fold, LabelContrast
 from noumena.metrics.importance import concentration, hoyer
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How every fold is to be run; ``remove`` is the share of batch beyond which a component is left out, if any."""
+class TrialSettings:
+    """Settings of every fold; ``remove`` is the share of batch beyond which a component is left out, if any."""
 
     conditions: tuple[str, ...]
     rotations: int
@@ -36,7 +35,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Trial:
-    """The rows of one fold, one per condition and repeat, and what was found on the way."""
+    """The rows of one fold, one per condition and repeat, and how its components were found."""
 
     rows: list[Row]
     components: int
@@ -45,7 +44,7 @@ class Trial:
     converged: bool
 
 
-def trial(x: np.ndarray, design: Design, fold: Fold, plan: Plan) -> Trial:
+def trial(x: np.ndarray, design: Design, fold: Fold, plan: TrialSettings) -> Trial:
     """Fit the views on the training batches, train on them, and score the held-out ones."""
     trained = np.isin(design.batch, fold.train)
     fitted = np.arange(len(x)) if plan.transductive else np.flatnonzero(trained)
@@ -65,7 +64,7 @@ def trial(x: np.ndarray, design: Design, fold: Fold, plan: Plan) -> Trial:
 class Views:
     """The table under every condition, and as often as it is to be repeated; only random rotations differ."""
 
-    def __init__(self, base: np.ndarray, white: np.ndarray, fitted: np.ndarray, fold: int, plan: Plan):
+    def __init__(self, base: np.ndarray, white: np.ndarray, fitted: np.ndarray, fold: int, plan: TrialSettings):
         self.base, self.white, self.fitted, self.fold, self.plan = base, white, fitted, fold, plan
         self.converged = True
 
@@ -82,10 +81,10 @@ class Views:
 
 
 def _scored(
-    view: np.ndarray, design: Design, fold: Fold, plan: Plan, *, seed: int, closer: bool, condition: str = ""
+    view: np.ndarray, design: Design, fold: Fold, plan: TrialSettings, *, seed: int, closer: bool, condition: str = ""
 ) -> Row:
-    """Scores in the mean over the contrasts that can be trained and scored; ``closer`` adds what is asked only once."""
-    found = []
+    """Scores averaged over the contrasts that can be trained and scored; ``closer`` adds what is computed once."""
+    rows = []
     for contrast in design.contrasts:
         split = _Split.of(contrast, design, fold)
         if split is None:
@@ -96,9 +95,9 @@ def _scored(
             row |= _concentrations(view, split, trees, plan, seed)
         if closer and condition in ("base", "pca"):
             row["linear"] = split.scores(linear(view[split.train], split.y, view[split.test]))["auroc"]
-        found.append(row)
-    names = dict.fromkeys(name for row in found for name in row)
-    return {name: _mean([row.get(name) for row in found]) for name in names} | {"features": view.shape[1]}
+        rows.append(row)
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: _mean([row.get(name) for row in rows]) for name in names} | {"features": view.shape[1]}
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ class _Split:
     batch_test: np.ndarray
 
     @staticmethod
-    def of(contrast: Contrast, design: Design, fold: Fold) -> _Split | None:
+    def of(contrast: LabelContrast, design: Design, fold: Fold) -> _Split | None:
         """The split of a fold; none when either side lacks a class."""
         known = contrast.target >= 0
         train = np.flatnonzero(known & np.isin(design.batch, fold.train))
@@ -140,28 +139,30 @@ def _use(trees: Trees) -> Row:
     return {"splits": total, "hoyer": hoyer(trees.splits).score if many else None, "unsplit": float(total == 0)}
 
 
-def _concentrations(view: np.ndarray, split: _Split, trees: Trees, plan: Plan, seed: int) -> Row:
+def _concentrations(view: np.ndarray, split: _Split, trees: Trees, plan: TrialSettings, seed: int) -> Row:
     """What the most split-on features score alone, trained anew on the training batches, against all others."""
-    found: Row = {}
+    row: Row = {}
     for k in plan.top:
         if k < view.shape[1]:
             parts = (trees.order[:k], trees.order[k:])
             best, rest = (
                 split.scores(split.boosted(view[:, part], plan.boosting, seed).scores)["auroc"] for part in parts
             )
-            found[f"top {k}"], found[f"rest {k}"] = best, rest
-            found[f"concentration {k}"] = concentration(best, rest).score if rest > 0 else None
-    return found
+            row[f"top {k}"], row[f"rest {k}"] = best, rest
+            row[f"concentration {k}"] = concentration(best, rest).score if rest > 0 else None
+    return row
 
 
-def _without_batch(view: np.ndarray, design: Design, fold: Fold, plan: Plan, *, seed: int, before: float | None) -> Row:
+def _without_batch(
+    view: np.ndarray, design: Design, fold: Fold, plan: TrialSettings, *, seed: int, before: float | None
+) -> Row:
     """The score without the components of which batch explains too much among training rows; no label takes part."""
     rows = np.isin(design.batch, fold.train)
-    kept = beyond_chance(view[rows].astype(np.float64), design.batch[rows]) <= (plan.remove or 0.0)
-    removed = int((~kept).sum())
-    if removed in (0, len(kept)):
+    unrelated = beyond_chance(view[rows].astype(np.float64), design.batch[rows]) <= (plan.remove or 0.0)
+    removed = int((~unrelated).sum())
+    if removed in (0, len(unrelated)):
         return {"removed": removed, "auroc without": None if removed else before}
-    after = _scored(view[:, kept], design, fold, plan, seed=seed, closer=False)
+    after = _scored(view[:, unrelated], design, fold, plan, seed=seed, closer=False)
     return {"removed": removed, "auroc without": after["auroc"]}
 
 

@@ -235,7 +235,7 @@ def source_of(x: Any, name: str = "x", *, to_fit: bool = False, standardise: boo
     kind = (table.dtype.name, table.ndim, table.dtype.isnative) if isinstance(table, np.ndarray) else None
     if kind == ("uint8", 2, True) and len(table) >= (2 if to_fit else 1):
         constant = np.flatnonzero(np.ptp(table, axis=0) == 0) if standardise else np.empty(0)
-        given = f"constant columns {checks.few(constant)}"
+        given = f"constant columns {checks.listed(constant)}"
         checks.require(constant.size == 0, f"{name} must vary in every column.", given)
         return Bytes(np.ascontiguousarray(table) if min(table.strides) < 0 else table, device)
     asked: Any = {"min_rows": 2, "varying": standardise} if to_fit else {}

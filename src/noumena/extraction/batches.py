@@ -1,4 +1,4 @@
-"""Batches: arrays, named arrays, texts and loaders of any kind as batches that a module can be fed."""
+"""Batches: arrays, named arrays, texts and data loaders of any kind as batches for a module."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MASK = "attention_mask"
 
 @dataclass(frozen=True)
 class Batch:
-    """Arguments of one forward pass: by place, or by name."""
+    """Arguments of one forward pass, positional and named."""
 
     placed: tuple[Any, ...]
     named: dict[str, Any]
@@ -35,12 +35,12 @@ class Batch:
 
     @property
     def mask(self) -> Tensor | None:
-        """Which tokens count, if the batch says so."""
+        """The attention mask, if the batch has one."""
         mask = self.named.get(MASK)
         return None if mask is None else mask.bool()
 
     def to(self, place: torch.device, dtype: torch.dtype) -> Batch:
-        """The batch on a device, real numbers in the precision given; whole numbers stay whole."""
+        """The batch on a device, floating-point tensors in the given precision."""
 
         def moved(entry: Any) -> Any:
             if not isinstance(entry, Tensor):
@@ -129,7 +129,7 @@ def _arraylike(value: Any) -> bool:
 
 
 def _tensor(array: Any) -> Tensor:
-    """A tensor of its own, whatever file an array lies in."""
+    """A tensor copied from any array, such as a memory map."""
     if isinstance(array, Tensor):
         return array
     array = np.array(array)

@@ -1,9 +1,13 @@
-"""Extraction: the rows of the data through a module, batch by batch, and what a layer makes of them.
+"""Extraction: what a layer of any torch module computes on the rows of the data, batch by batch.
 
-Any torch module goes through the same door, models of ``transformers``, ``timm`` and ``torchvision`` among them. The
-layer is read by a forward hook. Reference: Nelson et al. (2026), A.7.2, where representations are penultimate hidden
-states, patch embeddings in the mean, and penultimate layers.
-**Deviations**: the mean over the tokens of an image counts a class token too; drop it with a function of ``(h, mask)``.
+Models of ``transformers``, ``timm`` and ``torchvision`` are torch modules too. The layer is read by a forward hook.
+
+References
+----------
+Nelson et al. (2026), "Statistical and structural identifiability in representation learning", A.7.2, where
+representations are penultimate hidden states, mean patch embeddings, and penultimate layers.
+
+Deviations: the mean over the tokens of an image counts a class token too; drop it with a function of ``(h, mask)``.
 """
 
 from __future__ import annotations
@@ -18,10 +22,9 @@ import torch
 from torch import nn
 
 from noumena import checks, seeds
-from noumena.extraction import hub
 from noumena.extraction.batches import Batch, Batches, batches_of
-from noumena.extraction.growing import Gathered, Growing, fingerprint
-from noumena.extraction.layers import Reader, precision, standing_still, tapped
+from noumena.extraction.layers import Reader, evaluation_mode, hidden_state, hooked, precision, refuse_hidden_patches
+from noumena.extraction.npy_writer import MemoryWriter, NpyWriter, fingerprint
 from noumena.extraction.pooling import Pooling, check_pooling, pooled
 
 DTYPES = ("float16", "float32", "float64")
@@ -40,21 +43,45 @@ def representations(
     dtype: str = "float32",
     progress: bool = False,
 ) -> np.ndarray:
-    """What a layer of ``model`` makes of ``data``: a table, one row per row.
+    """Representations of ``data`` at a layer of ``model``: a table, one row per row of the data.
 
-    ``data`` is an array or tensor of rows with any number of axes (memory-mapped ones are read by the batch), a
-    mapping of them, texts with their ``tokenizer``, or an iterable of batches, e.g. a ``DataLoader``: of a tuple the
-    first entry is used, a mapping is passed by name. ``layer`` is a name in ``model.named_modules()``, ``None`` for
-    the module's output or, for models of ``transformers``, the number of a hidden state.
+    The module runs in evaluation mode without gradients and is left as it was.
 
-    Tokens ``(batch, token, dim)`` are pooled by ``"mean"``, ``"first"`` or ``"last"`` among those that the batch's
-    ``attention_mask`` keeps, maps ``(batch, channel, height, width)`` by their mean over space; ``"flatten"`` (or
-    ``"none"``) lays all axes in one, and a function of ``(h, mask)`` does anything else.
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The model.
+    data : array, tensor, mapping of these, sequence of str, or iterable of batches
+        Rows with any number of axes, or batches such as those of a ``DataLoader``: of a tuple the first entry is used,
+        a
+        mapping is passed by name.
+    layer : str or int, optional
+        A name in ``model.named_modules()``, or the number of a hidden state of a ``transformers`` model; by default
+        the
+        output.
+    pooling : {"mean", "first", "last", "flatten", "none"} or callable
+        How tokens ``(batch, token, dim)`` that the ``attention_mask`` keeps become one row; feature maps are averaged
+        over
+        space, "flatten" and "none" keep all axes, and a function of ``(h, mask)`` does anything else.
+    batch_size : int
+        Rows per forward pass.
+    device : str or torch.device, optional
+        Where the model runs; by default where it is.
+    tokenizer : callable, optional
+        Of texts.
+    out : str or Path, optional
+        An ``.npy`` file that must not exist; the result is then a memory map of it, and an interrupted run resumes.
+    dtype : {"float16", "float32", "float64"}
+        Precision of the result.
+    progress : bool
+        Whether to show a progress bar.
 
-    The module runs in evaluation mode without gradients, on its own device unless another is given, and is left as it
-    was. With ``out``, an ``.npy`` file that must not exist yet, the result is a memory map of it; it is written under
-    a temporary name, and a run that was interrupted continues if model, settings and batches are the same.
+    Returns
+    -------
+    array of shape (n_samples, n_features)
 
+    Examples
+    --------
     >>> representations(nn.Identity(), np.array([[1.0, 2.0], [3.0, 4.0]]))
     array([[1., 2.],
            [3., 4.]], dtype=float32)
@@ -62,12 +89,12 @@ def representations(
     checks.require(isinstance(model, nn.Module), "model must be a torch module.", f"a {type(model).__name__}")
     check_pooling(pooling)
     checks.one_of(dtype, "dtype", DTYPES)
-    hub.refuse_hidden_patches(model)
+    refuse_hidden_patches(model)
     batches = batches_of(data, checks.count(batch_size, "batch_size"), tokenizer)
     name = None if callable(pooling) else pooling
-    table = Gathered(dtype) if out is None else Growing(out, dtype, fingerprint(model, layer, name, batch_size))
+    table = MemoryWriter(dtype) if out is None else NpyWriter(out, dtype, fingerprint(model, layer, name, batch_size))
     try:
-        with standing_still(model, device) as place, _reader(model, layer) as read, _bar(progress, batches) as advance:
+        with evaluation_mode(model, device) as place, _reader(model, layer) as read, _bar(progress, batches) as advance:
             for batch in _unfinished(batches, table, name is not None):
                 moved = batch.to(place, precision(model))
                 with seeds.global_torch(0, "representations", table.batches):
@@ -81,10 +108,10 @@ def representations(
         table.close()
 
 
-def _unfinished(batches: Batches, table: Gathered | Growing, comparable: bool) -> Iterator[Batch]:
+def _unfinished(batches: Batches, table: MemoryWriter | NpyWriter, comparable: bool) -> Iterator[Batch]:
     """The batches that are still to do."""
     iterator = batches.read()
-    if isinstance(table, Gathered):
+    if isinstance(table, MemoryWriter):
         return iterator
     if batches.once or not comparable:  # they cannot be read again, or nobody knows what the function was
         table.anew()
@@ -94,25 +121,25 @@ def _unfinished(batches: Batches, table: Gathered | Growing, comparable: bool) -
 
 def _reader(model: nn.Module, layer: str | int | None) -> AbstractContextManager[Reader]:
     if isinstance(layer, str) or layer is None:
-        return tapped(model, layer)
-    whole = isinstance(layer, int) and not isinstance(layer, bool)
-    checks.require(whole, "layer must be a name, the number of a hidden state, or None.", repr(layer))
-    return nullcontext(hub.hidden_state(model, layer))
+        return hooked(model, layer)
+    integral = isinstance(layer, int) and not isinstance(layer, bool)
+    checks.require(integral, "layer must be a name, the number of a hidden state, or None.", repr(layer))
+    return nullcontext(hidden_state(model, layer))
 
 
 def _finite(block: np.ndarray, dtype: str, before: int) -> np.ndarray:
-    """The block in its precision, unless it has left the finite numbers; rows are counted from the first of all."""
+    """The block in its precision, refused unless finite; rows are counted from the first of all."""
     with np.errstate(over="ignore"):
         block = block.astype(dtype)
     bad = before + np.flatnonzero(~np.isfinite(block).all(axis=1))
-    given = f"NaN or inf in {len(bad)} of the {len(block)} rows of a batch, among them {bad[:5].tolist()}"
-    checks.require(not len(bad), "Representations must be finite.", given)
+    shown = f"NaN or inf in {len(bad)} of the {len(block)} rows of a batch, among them {bad[:5].tolist()}"
+    checks.require(not len(bad), "Representations must be finite.", shown)
     return block
 
 
 @contextmanager
 def _bar(shown: bool, batches: Batches) -> Iterator[Callable[[int], None]]:
-    """A progress bar on the error stream, or nothing."""
+    """A progress bar on standard error, or none."""
     if not shown:
         yield lambda done: None
         return

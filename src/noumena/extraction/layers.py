@@ -1,4 +1,4 @@
-"""Layers: found by name, tapped by a hook that is always removed, read while the module stands still."""
+"""Layers: found by name, read by forward hooks that are always removed; hidden states of ``transformers`` models."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Reader = Callable[[Batch], Tensor]
 
 
 @contextmanager
-def tapped(model: nn.Module, layer: str | None) -> Iterator[Reader]:
-    """Yield a function of a batch: what the layer, or the whole module, gives in one forward pass."""
+def hooked(model: nn.Module, layer: str | None) -> Iterator[Reader]:
+    """Yield a function from a batch to the output of the layer, or of the whole module, in one forward pass."""
     if layer is None:
         yield lambda batch: first_tensor(batch.fed_to(model))
         return
@@ -53,23 +53,23 @@ def named_layer(model: nn.Module, name: str) -> nn.Module:
     if name in layers and name:
         return layers[name]
     names = [known for known in layers if known]
-    near = get_close_matches(name, names, n=3, cutoff=0.5) or names[-3:]
-    offer = f"near it are {', '.join(near)}" if near else "the module has no layers"
+    similar = get_close_matches(name, names, n=3, cutoff=0.5) or names[-3:]
+    offer = f"similar are {', '.join(similar)}" if similar else "the module has no layers"
     raise InputError(f"layer must be the name of a layer of the module. Got {name!r}; {offer}.")
 
 
 def first_tensor(output: Any) -> Tensor:
-    """The first tensor of what a module gave; of named outputs the last hidden state, if there is one.
+    """The first tensor of a module's output; of named outputs the last hidden state, if there is one.
 
     >>> first_tensor({"loss": None, "logits": (torch.tensor([1.0]),)})
     tensor([1.])
     """
-    found = _first(output)
-    checks.require(found is not None, "The layer must give a tensor.", f"a {type(output).__name__}")
-    assert found is not None
+    tensor = _first(output)
+    checks.require(tensor is not None, "The layer must give a tensor.", f"a {type(output).__name__}")
+    assert tensor is not None
     must = "The layer must give real numbers with an axis of rows."
-    checks.require(found.is_floating_point() and found.ndim > 0, must, f"{found.dtype}, shape {tuple(found.shape)}")
-    return found
+    checks.require(tensor.is_floating_point() and tensor.ndim > 0, must, f"{tensor.dtype}, shape {tuple(tensor.shape)}")
+    return tensor
 
 
 def _first(output: Any) -> Tensor | None:
@@ -78,13 +78,13 @@ def _first(output: Any) -> Tensor | None:
     if isinstance(output, Mapping):
         output = [output[LAST]] if output.get(LAST) is not None else list(output.values())
     if isinstance(output, tuple | list):
-        return next((found for entry in output if (found := _first(entry)) is not None), None)
+        return next((tensor for entry in output if (tensor := _first(entry)) is not None), None)
     return None
 
 
 @contextmanager
-def standing_still(model: nn.Module, device: str | torch.device | None) -> Iterator[torch.device]:
-    """Evaluation mode without gradients, on a device; every module's mode and the device come back after."""
+def evaluation_mode(model: nn.Module, device: str | torch.device | None) -> Iterator[torch.device]:
+    """Evaluation mode without gradients, on a device; every module's mode and the device are restored after."""
     modes = [(module, module.training) for module in model.modules()]
     home = _home(model)
     place = home if device is None else _device(device)
@@ -121,3 +121,37 @@ def _device(device: str | torch.device) -> torch.device:
     missing = place.type == "cuda" and not torch.cuda.is_available()
     checks.require(not missing, "device must be present on this machine.", repr(str(device)))
     return place
+
+
+# ---- models of transformers ----------------------------------------------------------------------------------------
+
+
+def hidden_state(model: nn.Module, number: int) -> Reader:
+    """A function of a batch: hidden state ``number`` of a model of transformers, 0 the embedding and −1 the last."""
+    pretrained = _pretrained_class()
+    must = "layer must be a name unless the model is one of transformers."
+    checks.require(isinstance(model, pretrained), must, f"number {number} for a {type(model).__name__}")
+
+    def read(batch: Batch) -> Tensor:
+        """The hidden state of one batch."""
+        states = getattr(batch.fed_to(model, output_hidden_states=True, return_dict=True), "hidden_states", None)
+        checks.require(bool(states), "layer must be a name where a model has no hidden states.", f"number {number}")
+        assert states is not None
+        last = len(states) - 1
+        must = f"layer must be the number of a hidden state, from 0 to {last}, or negative from the end."
+        checks.require(-last - 1 <= number <= last, must, number)
+        return first_tensor(states[number])
+
+    return read
+
+
+def refuse_hidden_patches(model: Any) -> None:
+    """Refuse a masked autoencoder that would hide patches at random, which it does in evaluation mode too."""
+    share = getattr(getattr(model, "config", None), "mask_ratio", None) or 0.0
+    must = "model.config.mask_ratio must be 0 for representations of whole images."
+    checks.require(share == 0, must, f"{share:g}, which hides patches at random")
+
+
+def _pretrained_class() -> type:
+    what = "Hidden states by number"
+    return checks.package("transformers", "transformers", what, "hub").PreTrainedModel

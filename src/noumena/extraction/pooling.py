@@ -1,6 +1,6 @@
-"""Pooling: what a layer gives, with any number of axes, as one row of numbers per row of the data.
+"""Pooling: the output of a layer, with any number of axes, as one row per row of the data.
 
-Three axes are tokens, ``(batch, token, dim)``; four and more are maps, ``(batch, channel, height, width, …)``.
+Three axes are tokens, ``(batch, token, dim)``; four and more are feature maps, ``(batch, channel, height, width, …)``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FLAT = ("none", "flatten")
 
 
 def mean_token(h: Tokens, mask: Mask = None) -> Pooled:
-    """Mean of the tokens that the mask keeps; whatever the others hold, even NaN, changes nothing.
+    """Mean of the tokens that the mask keeps; the others, even NaN, are ignored.
 
     >>> h = torch.tensor([[[1.0], [3.0], [9.0]]])
     >>> mean_token(h, torch.tensor([[True, True, False]]))
@@ -30,8 +30,8 @@ def mean_token(h: Tokens, mask: Mask = None) -> Pooled:
     """
     if mask is None:
         return h.mean(dim=1)
-    kept = torch.where(mask[..., None], h, torch.zeros_like(h))
-    return kept.sum(dim=1) / mask.sum(dim=1, keepdim=True)
+    tokens = torch.where(mask[..., None], h, torch.zeros_like(h))
+    return tokens.sum(dim=1) / mask.sum(dim=1, keepdim=True)
 
 
 def first_token(h: Tokens, mask: Mask = None) -> Pooled:
@@ -63,7 +63,7 @@ def check_pooling(pooling: Any) -> None:
 
 
 def pooled(h: Tensor, pooling: Pooling, mask: Tensor | None = None) -> Pooled:
-    """One row per row: tokens pooled where the mask keeps them, maps averaged over space, or all axes laid in one.
+    """One row per row: tokens pooled where the mask keeps them, feature maps averaged over space, or all flattened.
 
     >>> pooled(torch.arange(8.0).reshape(1, 2, 2, 2), "mean")
     tensor([[1.5000, 5.5000]])

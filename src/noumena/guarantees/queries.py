@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from noumena.checks import InputError, few, require
+from noumena.checks import InputError, listed, require
 from noumena.structure import LatentSet, Structure
 
 DEEPEST = 100
@@ -179,7 +179,7 @@ def _named(token: _Token, S: Structure, text: str) -> LatentSet:
         return S.of(token.text)
     if token.text in S.latent:
         return S.latents(token.text)
-    there = " ".join(f"{few(S.observed)} and {few(S.latent)}".split())
+    there = " ".join(f"{listed(S.observed)} and {listed(S.latent)}".split())
     raise InputError(
         "A query's names must be observations or latents of the structure. "
         f"Got {token.text!r} at character {token.at + 1} of {text!r}, where there are {there}."

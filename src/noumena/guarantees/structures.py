@@ -127,7 +127,9 @@ def _room(S: Structure) -> Hypothesis:
     name, alone = "every latent has an observation of its own", unmatched(S)
     if not alone:
         return Hypothesis(name, "holds", "latents and observations can be matched one to one")
-    return Hypothesis(name, "fails", f"none is left for {checks.few([S.latent[t] for t in alone])}: g cannot be undone")
+    return Hypothesis(
+        name, "fails", f"none is left for {checks.listed([S.latent[t] for t in alone])}: g cannot be undone"
+    )
 
 
 def _allowed(independence: Hypothesis, available: Callable[[Competitor], bool] | None) -> Callable[[Competitor], bool]:

@@ -1,16 +1,16 @@
 """A Lightning callback that adds a penalty on the decoder to someone else's training.
 
-Lightning has no hook that may change a loss: ``on_before_backward`` is shown one, and what it returns is dropped. The
-callback therefore wraps the module's ``training_step`` while ``fit`` runs and puts the plain one back after, also after
-an error; several callbacks share one wrapping and come off in any order, and those of one name log their sum. The
-penalty is thus part of the step itself: gradient accumulation divides it, mixed precision scales its gradient, and
-distributed data parallel synchronises it, as with any loss.
+Lightning has no hook that may change a loss: the return value of ``on_before_backward`` is dropped. The callback
+therefore wraps the module's ``training_step`` while ``fit`` runs and restores it after, also after an error; several
+callbacks share one wrapper and can be removed in any order, and those of one name log their sum. The penalty is thus
+part of the step itself: gradient accumulation divides it, mixed precision scales its gradient, and distributed data
+parallel synchronises it, as with any loss.
 
-Both packages are served, ``lightning`` and ``pytorch_lightning``; neither is imported with this file.
-**Deviations**: the penalty sees the decoder in evaluation mode, as ``certify`` does (no dropout, batch normalisation by
-its running statistics), and outside of autocast, in the precision of its weights.
-Limits: automatic optimisation only; no sharded weights (FSDP, DeepSpeed), of which a step sees a part; a penalty that
-needs latents of a fixed scale, such as ``DependencySparsity``, is given them in units of their spread over the batch.
+Both packages are supported, ``lightning`` and ``pytorch_lightning``; neither is imported with this file.
+
+Deviations: the penalty sees the decoder in evaluation mode, as ``certify`` does, and outside of autocast, in the
+precision of its weights. Limits: automatic optimisation only; no sharded weights (FSDP, DeepSpeed). A penalty that
+needs latents of a fixed scale, such as ``DependencySparsity``, gets them in units of their spread over the batch.
 """
 
 from __future__ import annotations
@@ -38,13 +38,22 @@ PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 
 
 class PenaltyCallback:
-    """``Trainer(callbacks=[PenaltyCallback(0.05 * nm.DependencySparsity(), decoder="decoder")])`` and nothing else.
+    """Adds a penalty to the loss: ``Trainer(callbacks=[PenaltyCallback(0.05 * nm.DependencySparsity())])``.
 
-    Parameters: ``penalty``; ``decoder``, the name of the decoder in the LightningModule, such as ``"decoder"`` or
-    ``"model.decoder"`` (a method such as ``"decode"`` needs ``latents``). ``latents`` are the points of the penalty: by
-    default those that the training step itself called the decoder with, first; or the name of a layer whose output they
-    are (of a tuple the first entry); or a function ``(module, batch) ↦ z``. ``steps`` over which the penalty is
-    annealed, the trainer's own number by default. ``name`` under which its value is logged, ``None`` for not.
+    Parameters
+    ----------
+    penalty : Penalty
+        The penalty.
+    decoder : str
+        Name of the decoder in the LightningModule, such as ``"model.decoder"``; a method needs ``latents``.
+    latents : str or callable, optional
+        Points of the penalty: the output of a layer, or a function ``(module, batch) ↦ z``; by default the first input
+        that
+        the training step gives the decoder.
+    steps : int, optional
+        Steps over which the penalty is annealed; the trainer's own number by default.
+    name : str or None
+        Under which its value is logged; None: not logged.
     """
 
     def __new__(cls, *args: Any, **settings: Any) -> PenaltyCallback:
@@ -102,7 +111,7 @@ class PenaltyCallback:
         self._undo = None
 
     def _parts(self, module: Any) -> tuple[Any, nn.Module | None]:
-        """The decoder, and the layer that is listened to."""
+        """The decoder, and the layer whose calls are recorded."""
         decoder = _named(module, self.decoder, "decoder")
         if isinstance(self.latents, str):
             layer = _named(module, self.latents, "latents")
@@ -112,18 +121,18 @@ class PenaltyCallback:
         checks.require(callable(self.latents) or isinstance(decoder, nn.Module), must, f"a {type(decoder).__name__}")
         return decoder, None if callable(self.latents) else decoder
 
-    def _listening(self, module: Any) -> AbstractContextManager[list[Any]]:
-        """What latents come from, while a step runs."""
-        return _listening(self._parts(module)[1], inputs=self.latents is None)
+    def _recording(self, module: Any) -> AbstractContextManager[list[Any]]:
+        """Record latents while a step runs."""
+        return _recording(self._parts(module)[1], inputs=self.latents is None)
 
-    def _value(self, module: Any, heard: list[Any], given: Any, progress: float) -> Tensor:
-        """The penalty of a step that was given a batch and heard latents."""
+    def _value(self, module: Any, recorded: list[Any], arguments: Any, progress: float) -> Tensor:
+        """The penalty of a step, from its arguments and the recorded latents."""
         if callable(self.latents):
-            args, named = given
+            args, named = arguments
             z = self.latents(module, args[0] if args else named["batch"])
         else:
-            checks.require(bool(heard), "The training step must call the layer that latents come from.", "no call")
-            z = heard[0]
+            checks.require(bool(recorded), "The training step must call the layer that latents come from.", "no call")
+            z = recorded[0]
         return penalised(self.penalty, self._parts(module)[0], z, progress)
 
 
@@ -145,7 +154,7 @@ class _Part:
 
 
 def _joining(module: Any, part: _Part) -> Callable[[], None]:
-    """Give a callback its part in the module's training step; what comes back takes it away, in whatever order."""
+    """Add a callback's part to the module's training step; returns a function that removes it again, in any order."""
     parts: list[_Part] | None = getattr(module.__dict__.get("training_step"), "_parts", None)
     if not parts:
         parts = []
@@ -166,27 +175,27 @@ def _joining(module: Any, part: _Part) -> Callable[[], None]:
 
 
 def _wrap(module: Any, parts: list[_Part]) -> None:
-    """Put a step with the penalties of these parts in place of the module's own."""
+    """Replace the module's training step by one with the penalties of these parts."""
     own, plain = module.__dict__.get("training_step"), module.training_step
 
     @wraps(plain)
     def training_step(*args: Any, **named: Any) -> Any:
         """The module's own step, and what every part adds to its loss."""
-        with ExitStack() as ears:
-            heard = [ears.enter_context(part.callback._listening(module)) for part in parts]
-            found = plain(*args, **named)
-        loss = found.get("loss") if isinstance(found, Mapping) else found
+        with ExitStack() as stack:
+            recorded = [stack.enter_context(part.callback._recording(module)) for part in parts]
+            output = plain(*args, **named)
+        loss = output.get("loss") if isinstance(output, Mapping) else output
         if loss is None:
-            return found
+            return output
         logged: dict[str, Tensor] = {}
-        for part, latents in zip(parts, heard, strict=True):
+        for part, latents in zip(parts, recorded, strict=True):
             value, name = part.callback._value(module, latents, (args, named), part.progress), part.callback.name
             loss = loss + value
             if name is not None:
                 logged[name] = value.detach() + logged.get(name, 0)
         for name, value in logged.items():
             module.log(name, value)
-        return {**found, "loss": loss} if isinstance(found, Mapping) else loss
+        return {**output, "loss": loss} if isinstance(output, Mapping) else loss
 
     vars(training_step).update(_self=training_step, _own=own, _parts=parts)
     module.training_step = training_step
@@ -196,7 +205,8 @@ def _wrap(module: Any, parts: list[_Part]) -> None:
 
 
 def penalised(penalty: Penalty, decoder: Any, z: Any, progress: float = 1.0) -> Tensor:
-    """The penalty on a decoder as it stands in a training: in evaluation mode, at latents of a fixed scale, on rows.
+    """The penalty on a decoder in training: in evaluation mode, on flat rows, at latents of a fixed scale if it needs
+    one.
 
     >>> from noumena.penalties import DependencySparsity
     >>> double = nn.Linear(1, 1, bias=False)
@@ -205,8 +215,8 @@ def penalised(penalty: Penalty, decoder: Any, z: Any, progress: float = 1.0) -> 
     6.0
     """
     table = isinstance(z, Tensor) and z.ndim == 2 and len(z) > 1
-    given = f"shape {tuple(z.shape)}" if isinstance(z, Tensor) else f"a {type(z).__name__}"
-    checks.require(table, "Latents must be a table, (batch, latent), of two rows or more.", given)
+    shown = f"shape {tuple(z.shape)}" if isinstance(z, Tensor) else f"a {type(z).__name__}"
+    checks.require(table, "Latents must be a table, (batch, latent), of two rows or more.", shown)
     owner = module_of(decoder)
     weights = () if owner is None else owner.parameters()
     with evaluation_mode(owner), torch.autocast(z.device.type, enabled=False):
@@ -218,7 +228,7 @@ def penalised(penalty: Penalty, decoder: Any, z: Any, progress: float = 1.0) -> 
 
 
 def _rows(decoder: Any, *first: nn.Module) -> nn.Sequential:
-    """The decoder behind a change of units, with observations as flat rows; layers, so that derivatives stay cheap."""
+    """The decoder after a change of units, flattened; as layers, so that structured derivatives apply."""
     layered = isinstance(decoder, nn.Module) and obstacle(decoder) is None
     return nn.Sequential(*first, decoder if layered else _Called(decoder), nn.Flatten())
 
@@ -236,25 +246,25 @@ class _Called(nn.Module):
 
 
 @contextmanager
-def _listening(layer: nn.Module | None, *, inputs: bool) -> Iterator[list[Any]]:
-    """What a layer is called with, or gives, while the block runs."""
-    heard: list[Any] = []
+def _recording(layer: nn.Module | None, *, inputs: bool) -> Iterator[list[Any]]:
+    """Record inputs, or outputs, of a layer while the block runs."""
+    recorded: list[Any] = []
 
     def before(_layer: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
         alone = len(args) + len(named) == 1
         must = "The decoder must be called with latents alone; name them by latents otherwise."
         checks.require(alone, must, f"{len(args) + len(named)} arguments")
-        heard.append(next(iter((*args, *named.values()))))
+        recorded.append(next(iter((*args, *named.values()))))
 
     def after(_layer: Any, _args: Any, output: Any) -> None:
-        heard.append(output[0] if isinstance(output, tuple | list) else output)
+        recorded.append(output[0] if isinstance(output, tuple | list) else output)
 
     if layer is None:
-        yield heard
+        yield recorded
         return
     hook = layer.register_forward_pre_hook(before, with_kwargs=True) if inputs else layer.register_forward_hook(after)
     try:
-        yield heard
+        yield recorded
     finally:
         hook.remove()
 

@@ -13,7 +13,7 @@ from noumena.metrics.correlation import Correlation, mcc
 from noumena.metrics.disentanglement import DCI, dci
 from noumena.metrics.explicitness import Modularity, modularity
 from noumena.metrics.factor_vae_score import FactorVAEScore, factor_vae_score
-from noumena.metrics.factors import Factors, factors_of
+from noumena.metrics.factors import FactorTable, factors_of
 from noumena.metrics.fixed import FixedFactors, fixed_factors
 from noumena.metrics.gaps import MutualInformationGap, SeparatedAttributePredictability, mig, sap
 from noumena.metrics.graphs import StructureDistance, structure_distance
@@ -23,34 +23,34 @@ from noumena.metrics.information import InfoMEC, infomec
 from noumena.metrics.mixings import AmariDistance, amari_distance
 from noumena.metrics.mixtures import AffineDistance, affine_distance
 from noumena.metrics.neighbours import information_matrix, mutual_information
-from noumena.metrics.record import Claim, Interval, Number, Record
+from noumena.metrics.record import Interval, MetricRecord, ScoreClaim, ScoreNumber
 from noumena.metrics.regression import Regression, r2
 from noumena.metrics.scorecard import Scorecard, score
 from noumena.metrics.slots import SlotIdentifiability, sis
-from noumena.metrics.stability import Agreement, agreement
+from noumena.metrics.stability import ModelAgreement, agreement
 
 __all__ = [
     "DCI",
     "AffineDistance",
-    "Agreement",
     "AmariDistance",
     "BlockRegression",
     "CanonicalCorrelation",
-    "Claim",
     "Concentration",
     "Correlation",
+    "FactorTable",
     "FactorVAEScore",
-    "Factors",
     "FixedFactors",
     "GraphDistance",
     "ImageSlotIdentifiability",
     "InfoMEC",
     "Interval",
+    "MetricRecord",
+    "ModelAgreement",
     "Modularity",
     "MutualInformationGap",
-    "Number",
-    "Record",
     "Regression",
+    "ScoreClaim",
+    "ScoreNumber",
     "Scorecard",
     "SeparatedAttributePredictability",
     "SlotIdentifiability",
@@ -87,6 +87,11 @@ __all__ = [
 __getattr__ = moved(
     "noumena.metrics",
     {
+        "Agreement": "noumena.metrics.ModelAgreement",
+        "Claim": "noumena.metrics.ScoreClaim",
+        "Factors": "noumena.metrics.FactorTable",
+        "Number": "noumena.metrics.ScoreNumber",
+        "Record": "noumena.metrics.MetricRecord",
         "alignment_errors": "noumena.audits.alignment_errors",
         "ica_efficiency": "noumena.guarantees.agreement.efficiency",
         "bi_lipschitz": "noumena.guarantees.lipschitz.bi_lipschitz",

@@ -1,19 +1,23 @@
-"""Block R²: which block of true latents each learned latent is a function of, or which learned block knows it.
+"""Block R²: which block of true latents each learned latent, or each learned block, is a function of.
 
 Latents that always move together cannot be told apart, but their block can be told from the others: every learned
-latent should then be explained by one block and by no other. With ``learned_blocks``, the other way round: every true
-block is predicted from every learned block, blocks are matched one to one, and each true block should be explained by
-its partner and by no other.
+latent should be explained by one block and by no other. With ``learned_blocks`` every true block is predicted from
+every learned block, blocks are matched one to one, and each true block should be explained by its partner alone.
 
-Reference: Xu et al. (2026), section E.5; von Kügelgen et al. (2021), "Self-Supervised Learning with Data Augmentations
-Provably Isolates Content from Style" for a target block from a learned block.
-Deviations: judged on held-out rows; the best other block is reported beside.
+References
+----------
+Xu, Lachapelle, Magliacane (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
+Affine Mixing", section E.5; von Kügelgen et al. (2021), "Self-Supervised Learning with Data Augmentations Provably
+Isolates Content from Style", for a target block from a learned block.
+
+Deviations: scored on held-out rows; the best other block is reported beside.
 """
 
 from __future__ import annotations
 
+from collections import namedtuple
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -23,30 +27,40 @@ from noumena.ambiguity import Ambiguity
 from noumena.deprecated import renamed
 from noumena.metrics import factors
 from noumena.metrics.correlation import TIED, affordable
-from noumena.metrics.record import Claim, Record, surrounded
-from noumena.metrics.regression import CHANCE_DRAWS, REGRESSORS, explained, split, work
+from noumena.metrics.preprocessing import in_range, slices, split_rows
+from noumena.metrics.record import MetricRecord, ScoreClaim, evaluate
+from noumena.metrics.regression import CHANCE_DRAWS, REGRESSORS, explained, work
 
 Sizes = tuple[int, ...]
 
 
-class BlockParts(NamedTuple):
-    """The two numbers of a block R²."""
-
-    score: Any
-    leakage: Any
+BlockParts = namedtuple("BlockParts", "score leakage")
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockRegression(Record):
-    """R² per learned latent or block (rows) and true block (columns), the true block of each row (−1: none), rows
-    scored on, how the regressions were fitted, and shuffles behind the chance."""
+class BlockRegression(MetricRecord):
+    """Result of ``block_r2``.
+
+    Attributes
+    ----------
+    score : float
+        Mean over learned latents of the best block's R²; with learned blocks, over true blocks of the partner's.
+    leakage : float
+        The same mean of the best other block's R²; 0 where there is no other.
+    matrix : array of shape (n_learned, n_blocks)
+        R² of every learned latent, or block, with every true block.
+    partner : array of shape (n_learned,)
+        The true block of every learned latent, or block; −1: none.
+    rows, shuffles : int
+        Rows scored on, and shuffles behind the chance level.
+    held_out, learned_blocks, method
+        How the regressions were fitted and scored.
+    """
 
     PARTS: ClassVar[Any] = BlockParts
 
     score: float
-    """Mean over learned latents of the best block's R²; with learned blocks, mean over true blocks of the partner's."""
     leakage: float
-    """The same mean of the best other block's R²; 0 when there is no other."""
     matrix: np.ndarray
     partner: np.ndarray
     rows: int
@@ -56,7 +70,7 @@ class BlockRegression(Record):
     shuffles: int = 0
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
+    def claims(self) -> tuple[ScoreClaim, ...]:
         """What the score and the leakage are."""
         known, spilt = (
             (
@@ -72,12 +86,12 @@ class BlockRegression(Record):
             )
         )
         return (
-            Claim("score", "Block R²", (-np.inf, 1.0), self.forgives, known),
-            Claim("leakage", "Block R², other blocks", (-np.inf, 1.0), self.forgives, spilt, best=0.0),
+            ScoreClaim("score", "Block R²", (-np.inf, 1.0), self.forgives, known),
+            ScoreClaim("leakage", "Block R², other blocks", (-np.inf, 1.0), self.forgives, spilt, best=0.0),
         )
 
 
-@renamed(seed="random_state")
+@renamed(seed="random_state", bootstrap="subsamples")
 def block_r2(
     z: Any,
     z_hat: Any,
@@ -88,17 +102,39 @@ def block_r2(
     held_out: bool = True,
     shuffles: int = CHANCE_DRAWS,
     ceiling: bool = False,
-    bootstrap: int = 0,
+    subsamples: int = 0,
     random_state: Any = 0,
 ) -> BlockRegression:
-    """R² of the regression of every learned latent on every block of true latents.
+    """R² of every learned latent regressed on every block of true latents, or of every true on every learned block.
 
-    ``blocks`` are sizes of consecutive blocks, or the number of equal ones. A learned latent that is constant on the
-    rows judged counts 0 in the mean, and a constant true latent explains nothing.
-    ``learned_blocks``, given likewise, turns it round: every true block from every learned block, averaged over the
-    latents of the true block, of which a constant one counts 0; partners are one to one, and a true block without one
-    scores 0.
+    A learned latent that is constant on the held-out rows counts 0, a constant true latent explains nothing, and a true
+    block without a partner scores 0.
 
+    Parameters
+    ----------
+    z, z_hat : array of shape (n_samples, n_latents)
+        True and learned latents of the same rows.
+    blocks : int or sequence of int
+        Number of equal blocks of true latents, or their sizes.
+    learned_blocks : int or sequence of int, optional
+        The same for learned latents; by default every learned latent is regressed by itself.
+    regressor : {"linear", "kernel"}
+        Least squares, or kernel ridge regression.
+    held_out : bool
+        Score on a fifth of the rows that the regression was not fitted on.
+    shuffles, subsamples : int
+        Row shuffles for the chance level and half-samples for the standard error; 0: not measured.
+    ceiling : bool
+        Also score ``z`` in place of ``z_hat``.
+    random_state : int, Generator or None
+        Seed of splits, shuffles and subsamples.
+
+    Returns
+    -------
+    BlockRegression
+
+    Examples
+    --------
     >>> z = np.random.default_rng(0).normal(size=(400, 3))
     >>> block_r2(z, np.column_stack([z[:, 2], z[:, 0] - z[:, 1]]), (2, 1)).partner.tolist()
     [1, 0]
@@ -107,14 +143,14 @@ def block_r2(
     """
     seed = seeds.seed_of(random_state)
     checks.one_of(regressor, "regressor", REGRESSORS)
-    z, z_hat = map(factors.in_range, factors.pair(z, z_hat))
+    z, z_hat = map(in_range, factors.pair(z, z_hat))
     true = checks.slots(blocks, z.shape[1])
     learned = None if learned_blocks is None else checks.slots(learned_blocks, z_hat.shape[1])
     shuffles = affordable(shuffles, work(z, z_hat, regressor))
 
     def measure(a: np.ndarray, b: np.ndarray, learned: Sizes | None = learned) -> BlockRegression:
         """The score of latents in the place of the learned ones."""
-        rows = split(len(a), held_out, seed, "rows of block r2")
+        rows = split_rows(seeds.numpy_generator(seed, "rows of block r2").permutation(len(a)), held_out)
         drawn = shuffles if b is z_hat else 0  # chance is that of all rows, not of their halves
         settings = {"regressor": regressor, "shuffles": drawn, "seed": seed}
         copies, method = _matrices(a, b, (true, learned), rows, settings)
@@ -135,8 +171,8 @@ def block_r2(
             forgives=_forgiven(true, regressor),
         )
 
-    found = surrounded(measure, z, z_hat, bootstrap=bootstrap, seed=seed)
-    return replace(found, ceiling=measure(z, z, None if learned is None else true).value) if ceiling else found
+    record = evaluate(measure, z, z_hat, subsamples=subsamples, seed=seed)
+    return replace(record, ceiling=measure(z, z, None if learned is None else true).value) if ceiling else record
 
 
 def _forgiven(true: Sizes, regressor: str) -> Ambiguity:
@@ -144,7 +180,7 @@ def _forgiven(true: Sizes, regressor: str) -> Ambiguity:
     groups it contains permutation with scaling."""
     if regressor == "linear":
         return Ambiguity("permutation+scaling")
-    return Ambiguity("block-wise", tuple(tuple(range(p.start, p.stop)) for p in _parts(true)))
+    return Ambiguity("block-wise", tuple(tuple(range(p.start, p.stop)) for p in slices(true)))
 
 
 def _matrices(
@@ -153,16 +189,11 @@ def _matrices(
     """R² of (learned latent or block, true block), then that of copies with shuffled rows; and how it was fitted."""
     true, learned = sizes
     if learned is None:
-        fits = [explained(z[:, part], z_hat, rows, **settings) for part in _parts(true)]
+        fits = [explained(z[:, part], z_hat, rows, **settings) for part in slices(true)]
         return np.stack([copies for copies, _ in fits], axis=2), fits[0][1]
-    fits = [explained(z_hat[:, part], z, rows, **settings) for part in _parts(learned)]
-    means = [np.stack([copies[:, part].mean(axis=1) for part in _parts(true)], axis=1) for copies, _ in fits]
+    fits = [explained(z_hat[:, part], z, rows, **settings) for part in slices(learned)]
+    means = [np.stack([copies[:, part].mean(axis=1) for part in slices(true)], axis=1) for copies, _ in fits]
     return np.stack(means, axis=1), fits[0][1]
-
-
-def _parts(sizes: Sizes) -> list[slice]:
-    ends = np.cumsum(sizes).tolist()
-    return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
 def _judged(

@@ -1,22 +1,23 @@
-"""The causal graph of latents: the PC algorithm on what was recovered, and how far two graphs are apart.
+"""Causal graph of the latents by the PC algorithm, and the structural Hamming distance of two graphs.
 
 A CPDAG stands for all directed acyclic graphs with the same conditional independences. As a boolean array, ``a[i, j]``
 alone is the edge ``i → j``; ``a[i, j]`` and ``a[j, i]`` together are an undirected one.
 
 PC tests partial correlations (Fisher z) through the package causal-learn, the extra ``graphs``. Correlations are
-computed here: a constant latent correlates with nothing, and copies or other linear dependencies are read as if they
-carried a trace of noise of their own. With ``active`` given, each correlation comes from the rows in which both latents
-are active, so that frozen values do not blur the graph of the moving ones.
+computed here: a constant latent correlates with nothing, and singular correlation matrices get a trace of noise. With
+``active`` each correlation comes from the rows in which both latents are active, so that frozen values do not count.
 
-Reference: Xu et al. (2026), section D.9; the distance is that of the R package pcalg (Kalisch et al. 2012), which is
-used there. Its chance is the mean distance of the learned graph with its nodes in random order: as many edges as
-before, anywhere.
+References
+----------
+Xu, Lachapelle, Magliacane (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
+Affine Mixing", section D.9; the distance is that of the R package pcalg (Kalisch et al. 2012), which is used there.
+Its
+chance level is the mean distance of the learned graph with its nodes in random order.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from jaxtyping import Bool
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
 from noumena.deprecated import renamed
-from noumena.metrics.record import Claim, Record
+from noumena.metrics.record import MetricRecord, ScoreClaim
 
 SMALLEST_EIGENVALUE = 1e-6
 """Of the correlations handed to the tests: what is flatter is lifted to this."""
@@ -36,10 +37,19 @@ Edges = Bool[np.ndarray, "n n"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GraphDistance(Record):
-    """Pairs of nodes that differ, 0 is best: edges missing, extra, or there with another direction; of ``pairs``.
+class GraphDistance(MetricRecord):
+    """Result of ``graph_distance``.
 
-    ``forgives`` is the permutation that was given, and None, nothing, where there was none.
+    Attributes
+    ----------
+    score : int
+        Structural Hamming distance: pairs of nodes whose edge differs; 0 is best.
+    missing, extra, turned : int
+        Pairs whose edge is missing, extra, or has another direction.
+    pairs : int
+        Number of all pairs.
+    forgives : Ambiguity or None
+        The permutation where one was given; None: no map.
     """
 
     forgives: Any
@@ -50,27 +60,34 @@ class GraphDistance(Record):
     pairs: int
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
-        """The count, for which less is better."""
+    def claims(self) -> tuple[ScoreClaim, ...]:
+        """The distance, for which less is better."""
         supports = (
             "0 says that the graph has the right edges and, where independences tell them, the right directions; "
             "directions that no independence tells stay open in a CPDAG, a graph that is none is compared as it is, "
             "and values of latents are not judged."
         )
-        return (Claim("score", "SHD", (0.0, float(self.pairs)), self.forgives, supports, best=0.0),)
+        return (ScoreClaim("score", "SHD", (0.0, float(self.pairs)), self.forgives, supports, best=0.0),)
 
     def __int__(self) -> int:
         return self.score
 
-    def __float__(self) -> float:
-        return float(self.score)
-
 
 def causal_graph(z: Any, *, alpha: float = 0.05, active: Any = None) -> Edges:
-    """CPDAG of latents ``z`` (batch, latent) by PC with Fisher-z tests at level ``alpha``.
+    """CPDAG of latents by the PC algorithm with Fisher-z tests.
 
-    ``active`` is a boolean array like ``z``; a pair that is never active together cannot be judged and counts as
-    uncorrelated, and the tests count the rows of the least observed of the other pairs.
+    Parameters
+    ----------
+    z : array of shape (n_samples, n_latents)
+        The latents.
+    alpha : float
+        Level of the tests.
+    active : array of bool, same shape, optional
+        Where latents are active; pairs never active together count as uncorrelated.
+
+    Returns
+    -------
+    array of bool of shape (n_latents, n_latents)
     """
     z = checks.table(z, "z", min_rows=FEWEST_ROWS)
     alpha = checks.number(alpha, "alpha", minimum=0, maximum=1)
@@ -79,13 +96,24 @@ def causal_graph(z: Any, *, alpha: float = 0.05, active: Any = None) -> Edges:
     if n == 1 or np.allclose(correlations, np.eye(n), atol=0):
         return np.zeros((n, n), dtype=bool)
     pc = _package("search.ConstraintBased.PC").pc
-    found = pc(_rows_with(correlations, max(rows, n + 4)), alpha, "fisherz", show_progress=False)
-    return _boolean(found.G.graph)
+    result = pc(_rows_with(correlations, max(rows, n + 4)), alpha, "fisherz", show_progress=False)
+    return _boolean(result.G.graph)
 
 
 def cpdag(adjacency: Any) -> Edges:
-    """CPDAG of a directed acyclic graph; ``adjacency[i, j]`` is the edge ``i → j``.
+    """CPDAG of a directed acyclic graph.
 
+    Parameters
+    ----------
+    adjacency : array of shape (n_nodes, n_nodes)
+        ``adjacency[i, j]`` is the edge ``i → j``.
+
+    Returns
+    -------
+    array of bool of shape (n_nodes, n_nodes)
+
+    Examples
+    --------
     A chain keeps no direction, a collider keeps both:
 
     >>> cpdag([[0, 1, 0], [0, 0, 1], [0, 0, 0]]).astype(int).tolist()
@@ -106,14 +134,30 @@ def cpdag(adjacency: Any) -> Edges:
 def graph_distance(
     truth: Any, learned: Any, *, permutation: Any = None, shuffles: int = SHUFFLES, random_state: Any = 0
 ) -> GraphDistance:
-    """Structural Hamming distance of two CPDAGs: pairs of nodes whose edge differs, be it missing, extra or turned.
+    """Structural Hamming distance of two graphs: pairs of nodes whose edge is missing, extra or has another direction.
 
-    Every such pair counts 1, also one that is directed here and undirected there (pcalg's convention).
-    ``permutation[i]`` is the learned node that stands for true node ``i``, as in ``mcc(…).permutation``; −1: none.
-    Without one, nodes are compared by place and no order is forgiven. Graphs are compared as they are: two directed
-    acyclic graphs with the same independences may differ, and only the ``cpdag`` of both is the same. ``shuffles``
-    orders of the learned nodes give the chance (0: not measured).
+    Every such pair counts 1, also one that is directed here and undirected there (pcalg's convention). Graphs are
+    compared
+    as they are: for directed acyclic graphs up to equivalence compare their ``cpdag``.
 
+    Parameters
+    ----------
+    truth, learned : array of shape (n_nodes, n_nodes)
+        The two graphs.
+    permutation : array of shape (n_nodes,), optional
+        The learned node of every true one, as in ``mcc(…).permutation``; −1: none. By default nodes are compared by
+        index.
+    shuffles : int
+        Random orders of the learned nodes for the chance level; 0: not measured.
+    random_state : int, Generator or None
+        Seed of the orders.
+
+    Returns
+    -------
+    GraphDistance
+
+    Examples
+    --------
     >>> int(graph_distance([[0, 1], [0, 0]], [[0, 1], [1, 0]]))
     1
     >>> int(graph_distance([[0, 1], [0, 0]], [[0, 0], [1, 0]], permutation=[1, 0]))
@@ -145,9 +189,9 @@ def graph_distance(
 
 
 def _differences(truth: Edges, learned: Edges) -> tuple[int, int, int]:
-    """Pairs whose edge is missing, extra, or there in both with other directions."""
-    differs, there, found = (np.triu(a | a.T, k=1) for a in (truth != learned, truth, learned))
-    counts = (differs & there & ~found, differs & found & ~there, differs & there & found)
+    """Pairs whose edge is missing, extra, or in both with other directions."""
+    differs, in_truth, in_learned = (np.triu(a | a.T, k=1) for a in (truth != learned, truth, learned))
+    counts = (differs & in_truth & ~in_learned, differs & in_learned & ~in_truth, differs & in_truth & in_learned)
     return tuple(int(pairs.sum()) for pairs in counts)  # type: ignore[return-value]
 
 
@@ -155,7 +199,7 @@ def _differences(truth: Edges, learned: Edges) -> tuple[int, int, int]:
 
 
 def _correlations(z: np.ndarray, active: np.ndarray | None) -> tuple[np.ndarray, int]:
-    """A positive definite matrix of correlations, and the rows that stand behind each."""
+    """A positive definite correlation matrix, and the number of rows behind each entry."""
     z = z.astype(np.float64)
     seen = np.ones(z.shape) if active is None else active.astype(np.float64)
     rows = seen.T @ seen
@@ -194,7 +238,7 @@ def _lifted(matrix: np.ndarray) -> np.ndarray:
 
 
 def _rows_with(correlations: np.ndarray, rows: int) -> np.ndarray:
-    """As many rows with exactly these sample correlations: all that a Fisher-z test sees of data."""
+    """Rows with exactly these sample correlations, which are sufficient for Fisher-z tests."""
     noise = seeds.numpy_generator(0, "rows with given correlations").standard_normal((rows, len(correlations)))
     white = np.linalg.qr(noise - noise.mean(axis=0))[0]
     return white @ np.linalg.cholesky(correlations).T
@@ -204,11 +248,7 @@ def _rows_with(correlations: np.ndarray, rows: int) -> np.ndarray:
 
 
 def _package(module: str) -> Any:
-    try:
-        return import_module(f"causallearn.{module}")
-    except ImportError as error:
-        sentence = "Causal graphs must have the package causal-learn; install noumena[graphs]. Got an ImportError."
-        raise checks.InputError(sentence) from error
+    return checks.package(f"causallearn.{module}", "causal-learn", "Causal graphs", "graphs")
 
 
 def _boolean(marks: np.ndarray) -> np.ndarray:
@@ -231,22 +271,19 @@ def _square(graph: Any, name: str) -> np.ndarray:
 
 
 def _acyclic(edges: np.ndarray) -> bool:
-    left = edges
-    while len(left) and not (free := ~left.any(axis=0)).all():
-        if not free.any():
-            return False
-        left = left[~free][:, ~free]
-    return True
+    from scipy.sparse.csgraph import connected_components
+
+    return connected_components(edges, connection="strong")[0] == len(edges)
 
 
 def _permuted(graph: np.ndarray, permutation: Any) -> np.ndarray:
     """A graph in another order; a node without a counterpart has no edges."""
     order = np.asarray(permutation)
-    whole = order.ndim == 1 and order.dtype.kind in "iu"
-    used = order[order >= 0].tolist() if whole else []
-    known = whole and len(set(used)) == len(used) and bool(((order >= -1) & (order < len(graph))).all())
+    integral = order.ndim == 1 and order.dtype.kind in "iu"
+    used = order[order >= 0].tolist() if integral else []
+    known = integral and len(set(used)) == len(used) and bool(((order >= -1) & (order < len(graph))).all())
     checks.require(
         known, f"permutation must name different nodes among 0 to {len(graph) - 1}, or −1.", f"{permutation}"
     )
-    there = np.outer(order >= 0, order >= 0)
-    return graph[np.ix_(order, order)] & there
+    matched = np.outer(order >= 0, order >= 0)
+    return graph[np.ix_(order, order)] & matched

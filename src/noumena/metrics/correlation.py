@@ -1,17 +1,19 @@
 """Mean correlation coefficient (MCC): match learned to true latents by correlation and average.
 
 Pearson forgives permutation and scaling; Spearman forgives any monotone element-wise map. The score averages over the
-*true* latents: with fewer learned latents than true ones the unmatched count 0; further learned ones go unused.
-A constant column correlates 0 with everything, so that a constant true latent counts 0 in the mean.
+*true* latents: unmatched and constant ones count 0.
 
-The published form chooses the matching on the rows it is scored on and forgives every sign. It is the definition and
-the default; learned latents that know nothing then score far above 0 where rows are few and latents many (.28 for 50
-rows and 20 latents), so the level of chance stands beside. ``held_out=True`` chooses matching and signs on one half of
-the rows and averages the signed correlations of the other half: its chance is 0, its range [−1, 1].
+The published form chooses the matching on the rows it is scored on and forgives every sign. It is the default;
+uninformative latents then score far above 0 where rows are few and latents many (.28 for 50 rows and 20 latents), so
+the chance level is reported beside. ``held_out=True`` chooses matching and signs on one half of the rows and averages
+the signed correlations of the other half: its chance level is 0, its range [−1, 1].
 
-Reference: Hyvärinen and Morioka (2016), "Unsupervised feature extraction by time-contrastive learning and nonlinear
-ICA". Deviations from public code: ranks share ties as they must (the ``argsort`` of an ``argsort`` does not), true and
-learned latents may differ in number, and chance is reported.
+References
+----------
+Hyvärinen and Morioka (2016), "Unsupervised feature extraction by time-contrastive learning and nonlinear ICA".
+
+Deviations from public code: tied values share their mean rank, true and learned latents may differ in number, and the
+chance level is reported.
 """
 
 from __future__ import annotations
@@ -27,25 +29,42 @@ from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
 from noumena.deprecated import renamed
 from noumena.metrics import factors
-from noumena.metrics.record import Claim, Record, counted_zero, surrounded
+from noumena.metrics.record import MetricRecord, ScoreClaim, counted_zero, evaluate
 
 CHANCE_DRAWS = 20
 MOST_PRODUCTS = 2 * 10**10
-"""Multiplications that shuffled rows may cost: large tables, whose many latents average themselves, take fewer."""
+"""Multiplications that shuffles may cost; large tables, whose chance level varies little, take fewer shuffles."""
 PIECE, COLUMNS = 2000, 50
-"""Rows and columns of a large table that are worked on at a time."""
+"""Chunk sizes: rows and columns of a large table that are processed together."""
 TIED = 12
-"""Decimals in which correlations differ that are told apart by the matching: of equal latents the first is taken, not
-the one that rounding favours on this machine."""
+"""Decimals to which costs are rounded before matching, so that ties do not hang on rounding: the first is taken."""
 
 Half = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Correlation(Record):
-    """The score; per true latent; its partner (−1: none); correlations of (true, learned) latents, absolute or, held
-    out, with the signs of the other half; rows scored on; shuffles behind the chance; true latents that are constant
-    and count 0."""
+class Correlation(MetricRecord):
+    """Result of ``mcc``.
+
+    Attributes
+    ----------
+    score : float
+        Mean over the true latents.
+    per_latent : array of shape (n_latents,)
+        Correlation of every true latent with its partner.
+    permutation : array of shape (n_latents,)
+        The partner, a column of ``z_hat``; −1: none.
+    matrix : array of shape (n_latents, n_learned)
+        Absolute correlations or, held out, with the signs of the other half.
+    correlation : str
+        ``"pearson"`` or ``"spearman"``.
+    rows, shuffles : int
+        Rows scored on, and shuffles behind the chance level.
+    held_out : bool
+        Whether matching and signs come from other rows.
+    constant : tuple of int
+        True latents that are constant and count 0.
+    """
 
     score: float
     per_latent: np.ndarray
@@ -58,22 +77,22 @@ class Correlation(Record):
     constant: tuple[int, ...] = ()
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
+    def claims(self) -> tuple[ScoreClaim, ...]:
         """What the score is."""
-        told = {
+        supports = {
             "pearson": "Each true latent has its own learned one that is linear in it; a low value may come from a "
             "bent axis as well as from mixed latents, and neither causes nor mechanisms are tested.",
             "spearman": "Each true latent has its own learned one that rises or falls with it; spacing is not tested, "
             "and neither are relations that turn round.",
         }[self.correlation]
         title = f"MCC ({self.correlation.capitalize()}{', held out' if self.held_out else ''})"
-        return (Claim("score", title, (-1.0 if self.held_out else 0.0, 1.0), self.forgives, told),)
+        return (ScoreClaim("score", title, (-1.0 if self.held_out else 0.0, 1.0), self.forgives, supports),)
 
     def __str__(self) -> str:
         return super().__str__() + counted_zero(self.constant, "z")
 
 
-@renamed(seed="random_state")
+@renamed(seed="random_state", bootstrap="subsamples")
 def mcc(
     z: Any,
     z_hat: Any,
@@ -82,16 +101,32 @@ def mcc(
     held_out: bool = False,
     shuffles: int = CHANCE_DRAWS,
     ceiling: bool = False,
-    bootstrap: int = 0,
+    subsamples: int = 0,
     random_state: Any = 0,
 ) -> Correlation:
     """Mean correlation coefficient of learned latents ``z_hat`` with the true ``z``, both (batch, latent).
 
-    ``chance`` is the mean score of copies of ``z_hat`` with shuffled rows, 20 where they are cheap and one at least;
-    it is not 0 when rows are few. ``held_out=True`` chooses matching and signs on one half of the rows and scores
-    the other: chance is 0 then. It is not the default, as the published definition chooses on the rows it scores.
-    A true latent that is constant counts 0 in the mean, and the printed record names it.
+    Parameters
+    ----------
+    z, z_hat : array of shape (n_samples, n_latents)
+        True and learned latents of the same rows; their numbers of columns may differ.
+    correlation : {"pearson", "spearman"}
+        Linear correlation, or that of ranks.
+    held_out : bool
+        Choose matching and signs on one half of the rows and score the other, whose chance level is 0.
+    shuffles, subsamples : int
+        Row shuffles for the chance level (fewer on large tables) and half-samples for the standard error; 0: none.
+    ceiling : bool
+        Also score ``z`` in place of ``z_hat``.
+    random_state : int, Generator or None
+        Seed of halves, shuffles and subsamples.
 
+    Returns
+    -------
+    Correlation
+
+    Examples
+    --------
     >>> z = np.array([[0.0, 3], [1, 1], [2, 4], [3, 1], [4, 5]])
     >>> round(mcc(z, -2 * z[:, ::-1]).score, 6)
     1.0
@@ -104,7 +139,7 @@ def mcc(
     def measure(a: np.ndarray, b: np.ndarray) -> Correlation:  # chance is that of all rows, so not of their halves
         return _measured(a, b, correlation, held_out=held_out, shuffles=shuffles if b is z_hat else 0, seed=seed)
 
-    return surrounded(measure, z, z_hat, ceiling=ceiling, bootstrap=bootstrap, seed=seed)
+    return evaluate(measure, z, z_hat, ceiling=ceiling, subsamples=subsamples, seed=seed)
 
 
 def _measured(
@@ -133,16 +168,16 @@ def _measured(
 
 
 def _shuffled(halves: list[Half], rng: np.random.Generator) -> list[np.ndarray]:
-    """Correlations of shuffled rows, in single precision and piece by piece: nothing of the tables' size is copied."""
-    found = []
+    """Correlations of shuffled rows, in single precision and chunk by chunk, without copying the tables."""
+    correlations = []
     for unit, unit_hat in halves:
         order = rng.permutation(len(unit))
         total = np.zeros((unit.shape[1], unit_hat.shape[1]), dtype=np.float32)
         for start in range(0, len(unit), PIECE):
             part = slice(start, start + PIECE)
             total += unit[part].astype(np.float32).T @ unit_hat[order[part]].astype(np.float32)
-        found.append(total)
-    return found
+        correlations.append(total)
+    return correlations
 
 
 def _matched(correlations: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -156,8 +191,10 @@ def _matched(correlations: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np
 
 
 def affordable(shuffles: int, products: int) -> int:
-    """As many shuffles as were asked for, unless so many multiplications each become too many; then one or a few.
+    """The shuffles asked for, or as many as ``MOST_PRODUCTS`` allows where each costs so many products; at least one.
 
+    Examples
+    --------
     >>> affordable(20, 10**6), affordable(20, 5 * 10**9), affordable(20, 10**12), affordable(0, 10**12)
     (20, 4, 1, 0)
     """

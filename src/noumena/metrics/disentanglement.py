@@ -1,27 +1,32 @@
-"""DCI: is a latent about one factor, is a factor held by one latent, and can the factors be read off at all?
+"""DCI: disentanglement, completeness and informativeness of learned latents.
 
-Boosted trees predict every factor from all latents; the shares of importance R (latent, factor) say which latents they
-look at. A latent is disentangled when its row has one entry, a factor complete when its column has one, and the
-latents are informative when the predictions are right.
+Boosted trees predict every factor from all latents; their feature importances R (latent, factor) say which latents
+they
+use. A latent is disentangled when its row has one entry, a factor complete when its column has one, and the latents
+are
+informative when the predictions are right.
 
-Reference: Eastwood and Williams (2018), "A framework for the quantitative evaluation of disentangled representations";
-the settings and weights are those of the public code of Locatello et al. (2019), "Challenging common assumptions in
-the unsupervised learning of disentangled representations".
+References
+----------
+Eastwood and Williams (2018), "A framework for the quantitative evaluation of disentangled representations"; settings
+and weights are those of the public code of Locatello et al. (2019), "Challenging common assumptions in the
+unsupervised
+learning of disentangled representations".
 
-**Deviations**. There all factors are classes and informativeness is the share of right answers; continuous factors
-have R² in its place, counted 0 where it is below, and their trees are regressions. Latents weigh as their share of
-all importance and factors as theirs, which is the same for all factors with any importance, as published. The public
-code adds 1e-11 to R instead of counting ``0·log 0`` as 0, takes as important for everything what is important for
-nothing, and divides by ``log 1`` for one factor or one latent; here what knows nothing scores 0, and one factor, or
-one latent, leaves nothing to confuse and scores 1. Constant factors are left out. A class that occurs on held-out
-rows only is answered wrongly. The public code draws training and test rows anew; here a fifth of the rows is held out.
+Deviations: there all factors are classes and informativeness is accuracy; continuous factors get regression trees and
+R², at least 0. The public code adds 1e-11 to R instead of counting ``0·log 0`` as 0, takes as important for everything
+what is important for nothing, and divides by ``log 1`` for one factor or one latent; here what knows nothing scores 0,
+and one factor, or one latent, leaves nothing to confuse and scores 1. Constant factors are left out. A class that
+occurs on held-out rows only is predicted wrongly. The public code draws training and test rows anew; here a fifth of
+the rows is held out.
 """
 
 from __future__ import annotations
 
+from collections import namedtuple
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -30,31 +35,34 @@ from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
 from noumena.deprecated import renamed
 from noumena.metrics.factors import factors_of, pair
-from noumena.metrics.record import Claim, Record, surrounded
-from noumena.metrics.trees import TREES, Rows, grow
+from noumena.metrics.preprocessing import split_rows, variance_explained
+from noumena.metrics.record import MetricRecord, ScoreClaim, evaluate
+from noumena.metrics.trees import TREES, fit_trees
 
-HELD_OUT = 0.2
-
-
-class Parts(NamedTuple):
-    """Disentanglement, completeness and informativeness."""
-
-    disentanglement: Any
-    completeness: Any
-    informativeness: Any
+DCIParts = namedtuple("DCIParts", "disentanglement completeness informativeness")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DCI(Record):
-    """Three scores in [0, 1] and what they are made of.
+class DCI(MetricRecord):
+    """Result of ``dci``.
 
-    ``importance`` is R (latent, factor), all of either; ``varying`` are the factors that vary, the others were left
-    out. ``per_latent`` is the disentanglement of every latent and ``weights`` its share of all importance;
-    ``per_factor`` is the completeness and ``per_factor_informativeness`` the informativeness of every varying factor.
-    ``error`` is 1 − informativeness.
+    Attributes
+    ----------
+    disentanglement, completeness, informativeness : float
+        The three scores, in [0, 1]; ``error`` is 1 − informativeness.
+    importance : array of shape (n_latents, n_factors)
+        R, the importance of every latent for every factor.
+    varying : array of int
+        Factors that vary; the others were left out.
+    per_latent, weights : array of shape (n_latents,)
+        Disentanglement of every latent, and its share of all importance.
+    per_factor, per_factor_informativeness : array of shape (n_varying,)
+        Completeness and informativeness of every varying factor.
+    kinds, trees, rows, held_out
+        Which factors were discrete, how the trees were fitted, and rows scored on.
     """
 
-    PARTS: ClassVar[Any] = Parts
+    PARTS: ClassVar[Any] = DCIParts
 
     disentanglement: float
     completeness: float
@@ -72,13 +80,13 @@ class DCI(Record):
     held_out: bool
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
+    def claims(self) -> tuple[ScoreClaim, ...]:
         """What each of the three numbers is."""
         alone, unit = Ambiguity("element-wise"), (0.0, 1.0)
         return (
-            Claim("disentanglement", "DCI disentanglement", unit, alone, _ONE_FACTOR),
-            Claim("completeness", "DCI completeness", unit, alone, _ONE_LATENT),
-            Claim("informativeness", "DCI informativeness", unit, Ambiguity("any"), _READABLE),
+            ScoreClaim("disentanglement", "DCI disentanglement", unit, alone, _ONE_FACTOR),
+            ScoreClaim("completeness", "DCI completeness", unit, alone, _ONE_LATENT),
+            ScoreClaim("informativeness", "DCI informativeness", unit, Ambiguity("any"), _READABLE),
         )
 
 
@@ -96,7 +104,7 @@ _READABLE = (
 )
 
 
-@renamed(seed="random_state")
+@renamed(seed="random_state", bootstrap="subsamples")
 def dci(
     z: Any,
     z_hat: Any,
@@ -106,15 +114,36 @@ def dci(
     held_out: bool = True,
     shuffles: int = 1,
     ceiling: bool = False,
-    bootstrap: int = 0,
+    subsamples: int = 0,
     random_state: Any = 0,
 ) -> DCI:
     """Disentanglement, completeness and informativeness of learned latents ``z_hat`` for the factors ``z``.
 
-    Both are (batch, latent). ``discrete`` says which factors are classes (None: by their values); ``trees`` is "fast"
-    or "reference", see ``noumena.metrics.trees``. Each of ``shuffles`` and ``bootstrap`` takes as long as the score.
-    A constant factor is left out.
+    Parameters
+    ----------
+    z : array, DataFrame or FactorTable of shape (n_samples, n_factors)
+        True factors; constant ones are left out.
+    z_hat : array of shape (n_samples, n_latents)
+        Learned latents of the same rows.
+    discrete : bool, list of bool, list of int or list of str, optional
+        Which factors are classes; detected by default.
+    trees : {"fast", "reference"}
+        LightGBM, or scikit-learn's gradient boosting; see ``noumena.metrics.trees``.
+    held_out : bool
+        Predict on a fifth of the rows that the trees were not fitted on.
+    shuffles, subsamples : int
+        Row shuffles for the chance level and half-samples for the standard error; each takes as long as the score.
+    ceiling : bool
+        Also score ``z`` in place of ``z_hat``.
+    random_state : int, Generator or None
+        Seed of splits, trees, shuffles and subsamples.
 
+    Returns
+    -------
+    DCI
+
+    Examples
+    --------
     >>> z = np.random.default_rng(0).normal(size=(400, 2))
     >>> print(dci(z, -z[:, ::-1], shuffles=0))
     DCI disentanglement 1.00, DCI completeness 1.00, DCI informativeness 1.00; forgives element-wise
@@ -123,17 +152,17 @@ def dci(
     checks.one_of(trees, "trees", TREES)
     factors = factors_of(z, discrete)
     values, z_hat = pair(factors, z_hat)
-    kept = factors.varying
+    varying = factors.varying
     measure = partial(
         _measured,
-        varying=kept,
-        discrete=tuple(factors.discrete[j] for j in kept),
+        varying=varying,
+        discrete=tuple(factors.discrete[j] for j in varying),
         kinds=factors.told,
         trees=trees,
         held_out=held_out,
         seed=seed,
     )
-    return surrounded(measure, values, z_hat, shuffles=shuffles, ceiling=ceiling, bootstrap=bootstrap, seed=seed)
+    return evaluate(measure, values, z_hat, shuffles=shuffles, ceiling=ceiling, subsamples=subsamples, seed=seed)
 
 
 def _measured(
@@ -147,28 +176,26 @@ def _measured(
     held_out: bool,
     seed: int,
 ) -> DCI:
-    """The three scores; kinds and the factors that vary were found on all rows."""
-    order = seeds.numpy_generator(seed, "rows of dci").permutation(len(z))
-    n = max(2, round(HELD_OUT * len(z)))
-    rows = Rows(order[n:], order[:n]) if held_out else Rows(order, order)
+    """The three scores; kinds and varying factors are those of all rows."""
+    rows = split_rows(seeds.numpy_generator(seed, "rows of dci").permutation(len(z)), held_out)
     z, importance = z[:, varying], np.zeros((z_hat.shape[1], z.shape[1]))
-    grown = grow(z_hat, z, discrete, rows, trees=trees, seed=seed)
-    importance[:, varying] = grown.importance
+    fitted = fit_trees(z_hat, z, discrete, rows, trees=trees, seed=seed)
+    importance[:, varying] = fitted.importance
     known = np.array(
-        [informed(z[rows.judge, j], grown.predicted[:, j], discrete=kind) for j, kind in enumerate(discrete)]
+        [informed(z[rows.judge, j], fitted.predicted[:, j], discrete=kind) for j, kind in enumerate(discrete)]
     )
     informativeness = float(known.mean()) if len(known) else 0.0
     return DCI(
         forgives=Ambiguity("element-wise"),
-        disentanglement=disentanglement(grown.importance),
-        completeness=completeness(grown.importance),
+        disentanglement=disentanglement(fitted.importance),
+        completeness=completeness(fitted.importance),
         informativeness=informativeness,
         error=1 - informativeness,
         importance=importance,
         varying=varying,
-        per_latent=purity(grown.importance),
+        per_latent=purity(fitted.importance),
         weights=importance.sum(axis=1) / (importance.sum() or 1),
-        per_factor=purity(grown.importance.T),
+        per_factor=purity(fitted.importance.T),
         per_factor_informativeness=known,
         kinds=kinds,
         trees=trees,
@@ -226,7 +253,7 @@ def _weighted(R: np.ndarray) -> float:
 
 
 def informed(values: Float[np.ndarray, " batch"], predicted: Float[np.ndarray, " batch"], *, discrete: bool) -> float:
-    """Share of right answers for classes, R² for numbers: 1 is perfect, and below 0 counts 0.
+    """Accuracy for classes, R² for numbers: 1 is perfect, and below 0 counts 0.
 
     >>> informed(np.array([0.0, 1, 2, 1]), np.array([0.0, 1, 1, 1]), discrete=True)
     0.75
@@ -236,6 +263,4 @@ def informed(values: Float[np.ndarray, " batch"], predicted: Float[np.ndarray, "
     if discrete:
         return float(np.mean(values == predicted))
     largest = np.abs(values).max() or 1.0
-    values, predicted = values / largest, predicted / largest
-    spread = values.var() if np.ptp(values) > 0 else 0.0
-    return max(0.0, float(1 - ((values - predicted) ** 2).mean() / spread)) if spread > 0 else 0.0
+    return max(0.0, float(variance_explained(values[:, None] / largest, predicted[:, None] / largest)[0]))

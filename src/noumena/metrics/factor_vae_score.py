@@ -1,23 +1,27 @@
-"""FactorVAE score: fix one factor, see which latent varies least, and ask whether that latent tells the factor.
+"""FactorVAE score: fix one factor, vote for the latent that varies least, and ask whether that latent tells the factor.
 
-Reference: Kim and Mnih (2018), *Disentangling by factorising*, and its public code. A vote fixes one factor in a batch
-of 64 rows; the latent with the smallest variance there, relative to its variance in all rows, gets the vote. Training
-votes give each latent the factor that it was voted for most often; the score is the accuracy of these names on test
-votes. Latents of standard deviation below .05 are pruned, as latents of variational autoencoders without information
-collapse to a constant; this depends on the unit of the latents, so rescale those of other models or set ``prune``.
+A vote fixes one factor in a batch of 64 rows; the latent with the smallest variance there, relative to its variance in
+all rows, gets the vote. Training votes assign to each latent the factor it was voted for most often; the score is the
+accuracy of this majority vote on test votes. Latents of standard deviation below .05 are pruned, as variational
+autoencoders collapse latents without information; this depends on the unit of the latents: rescale those of other
+models or set ``prune``.
 
-**Deviations.** Rows come from a labelled sample (module ``fixed``). Variances of the representation are those of all
-rows; the public code draws 10 000, which alone moves the score by some hundredths where two latents are equally still.
-Constant latents are always dead: at the public default threshold of 0 they divide 0 by 0 and win every vote. A latent
-without a training vote names nothing; publicly it names the first factor. The number of active latents counts the
-active ones; publicly all. Votes for training and for the test share the groups of rows: in small groups the same latent
-is still by luck in both, and the level of chance lies above 1/K.
+References
+----------
+Kim and Mnih (2018), "Disentangling by factorising", and its public code.
+
+Deviations: rows come from a labelled sample (``noumena.metrics.fixed``). Variances of the representation are those of
+all rows; the public code draws 10 000, which alone moves the score by some hundredths where two latents vary equally
+little. Constant latents are always pruned: at the public default threshold of 0 they divide 0 by 0 and win every vote.
+A latent without a training vote names no factor; publicly the first. The number of active latents counts the active
+ones; publicly all. Votes for training and test share the groups of rows, so that in small groups the chance level lies
+above 1/K.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -27,24 +31,36 @@ from noumena.ambiguity import Ambiguity
 from noumena.deprecated import renamed
 from noumena.metrics.factors import factors_of, pair
 from noumena.metrics.fixed import MIN_GROUP, FixedFactors, fixed_factors
-from noumena.metrics.record import Claim, Record, surrounded
+from noumena.metrics.record import MetricRecord, evaluate
 
 CHUNK = 2**17
-"""Numbers that are looked at together; they fit a processor's cache."""
-SUPPORTS = (
-    "Each factor has a latent that it moves more than the other factors do; it does not "
-    "support that the latent holds this factor alone or all of it, as some mixing and noise go unnoticed, "
-    "and latents scaled below the threshold of pruning are not asked."
-)
+"""Numbers processed together, so that they fit a processor's cache."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FactorVAEScore(Record):
-    """The share of test votes whose latent names the fixed factor, and the training votes behind it.
+class FactorVAEScore(MetricRecord):
+    """Result of ``factor_vae_score``.
 
-    ``votes`` counts training votes (active latent, factor in use); ``active`` and ``factors`` say which columns of
-    ``z_hat`` and ``z`` these are; ``named`` is the column of ``z`` that each active latent names (−1: none).
+    Attributes
+    ----------
+    score, train_accuracy : float
+        Accuracy of the majority vote on test and on training votes.
+    votes : array of shape (n_active, n_used)
+        Training votes of every active latent for every factor in use.
+    active, factors : array of int
+        The columns of ``z_hat`` and ``z`` that these are.
+    named : array of shape (n_active,)
+        The column of ``z`` that each active latent stands for; −1: none.
+    kinds, notes, rows
+        Which factors were discrete, what was left out, and the number of rows.
     """
+
+    TITLE: ClassVar[str] = "FactorVAE score"
+    SUPPORTS: ClassVar[str] = (
+        "Each factor has a latent that it moves more than the other factors do; it does not "
+        "support that the latent holds this factor alone or all of it, as some mixing and noise go unnoticed, "
+        "and latents scaled below the threshold of pruning are not asked."
+    )
 
     score: float
     train_accuracy: float
@@ -56,13 +72,8 @@ class FactorVAEScore(Record):
     notes: tuple[str, ...]
     rows: int
 
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """What the score is."""
-        return (Claim("score", "FactorVAE score", (0.0, 1.0), self.forgives, SUPPORTS),)
 
-
-@renamed(seed="random_state")
+@renamed(seed="random_state", bootstrap="subsamples")
 def factor_vae_score(
     z: Any,
     z_hat: Any,
@@ -75,16 +86,44 @@ def factor_vae_score(
     min_group: int = MIN_GROUP,
     shuffles: int = 5,
     ceiling: bool = False,
-    bootstrap: int = 0,
+    subsamples: int = 0,
     random_state: Any = 0,
 ) -> FactorVAEScore:
-    """FactorVAE score of learned latents ``z_hat`` (batch, latent) for the factors ``z`` (batch, factor).
+    """FactorVAE score of learned latents ``z_hat`` for the factors ``z``.
 
-    ``votes`` are the numbers for training and for the test. Continuous factors are cut into ``bins`` quantile bins;
-    values in fewer than ``min_group`` rows are never fixed. The ceiling is the score of the true factors, none of them
-    pruned. With one factor the score is 1 whatever is learned, and so is the level of chance. A constant factor is
-    left out.
+    With one factor the score is 1 whatever is learned, and so is the chance level.
 
+    Parameters
+    ----------
+    z : array, DataFrame or FactorTable of shape (n_samples, n_factors)
+        True factors; constant ones are left out.
+    z_hat : array of shape (n_samples, n_latents)
+        Learned latents of the same rows.
+    discrete : bool, list of bool, list of int or list of str, optional
+        Which factors are discrete; detected by default.
+    votes : tuple of two int
+        Numbers of votes for training and for the test.
+    batch_size : int
+        Rows of a vote.
+    prune : float
+        Latents of a smaller standard deviation do not take part.
+    bins : int, optional
+        Quantile bins of continuous factors; by default as many as hold 64 rows each, from 2 to 20.
+    min_group : int
+        Values in fewer rows are never fixed.
+    shuffles, subsamples : int
+        Row shuffles for the chance level and half-samples for the standard error; 0: not measured.
+    ceiling : bool
+        Also score the true factors, none of them pruned.
+    random_state : int, Generator or None
+        Seed of votes, shuffles and subsamples.
+
+    Returns
+    -------
+    FactorVAEScore
+
+    Examples
+    --------
     >>> z = np.stack(np.meshgrid(range(4), range(4), range(4)), axis=-1).reshape(64, 3)
     >>> found = factor_vae_score(z, -2.0 * z[:, [2, 0, 1]], votes=(300, 100))
     >>> found.score, found.named.tolist()
@@ -93,7 +132,7 @@ def factor_vae_score(
     seed = seeds.seed_of(random_state)
     factors = factors_of(z, discrete)
     truth, latents = pair(factors, z_hat)
-    protocol = _Protocol.of(votes, batch_size, seed)
+    protocol = _VoteSettings.of(votes, batch_size, seed)
     prune = checks.number(prune, "prune", minimum=0)
     fixed = fixed_factors(factors, bins=bins, min_group=min_group)
     groups = fixed.groups.astype(np.float64)
@@ -101,13 +140,13 @@ def factor_vae_score(
     def measure(groups: np.ndarray, latents: np.ndarray, prune: float = prune) -> FactorVAEScore:
         return _score(replace(fixed, groups=groups.astype(np.int64)), latents, prune, protocol)
 
-    found = surrounded(measure, groups, latents, shuffles=shuffles, bootstrap=bootstrap, seed=seed)
+    record = evaluate(measure, groups, latents, shuffles=shuffles, subsamples=subsamples, seed=seed)
     top = measure(groups, truth, 0.0).score if ceiling else None
-    return replace(found, ceiling=top, kinds=str(factors))
+    return replace(record, ceiling=top, kinds=str(factors))
 
 
 @dataclass(frozen=True)
-class _Protocol:
+class _VoteSettings:
     """How many votes of how many rows, and from which seed."""
 
     votes: tuple[int, int]
@@ -115,7 +154,7 @@ class _Protocol:
     seed: int
 
     @classmethod
-    def of(cls, votes: Any, batch_size: Any, seed: Any) -> _Protocol:
+    def of(cls, votes: Any, batch_size: Any, seed: Any) -> _VoteSettings:
         two = isinstance(votes, tuple | list) and len(votes) == 2
         checks.require(two, "votes must be two numbers, for training and for the test.", repr(votes))
         training, test = (checks.count(number, "The number of votes") for number in votes)
@@ -124,31 +163,33 @@ class _Protocol:
 
     def tables(self, fixed: FixedFactors, latents: np.ndarray) -> list[np.ndarray]:
         """Training and test votes, counted (latent, factor)."""
-        shape, found = (latents.shape[1], len(fixed.used)), []
+        shape, tables = (latents.shape[1], len(fixed.used)), []
         for purpose, number in zip(("training votes", "test votes"), self.votes, strict=True):
             factor, rows = fixed.draw(number, self.batch_size, seeds.numpy_generator(self.seed, purpose))
-            cells = np.ravel_multi_index((stillest(latents, rows), factor), shape)
-            found.append(np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape))
-        return found
+            cells = np.ravel_multi_index((least_variable(latents, rows), factor), shape)
+            tables.append(np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape))
+        return tables
 
 
-def stillest(
+def least_variable(
     latents: Float[np.ndarray, "batch latent"], rows: Int[np.ndarray, "votes rows"]
 ) -> Int[np.ndarray, " votes"]:
     """The latent of smallest variance among the rows of each vote, the first of equals; invariant to shifts.
 
-    >>> stillest(np.array([[0.0, 0], [4, 1], [4, 2]]), np.array([[0, 1, 2], [1, 2, 2]])).tolist()
+    Examples
+    --------
+    >>> least_variable(np.array([[0.0, 0], [4, 1], [4, 2]]), np.array([[0, 1, 2], [1, 2, 2]])).tolist()
     [1, 0]
     """
-    size, found = rows.shape[1], np.empty(len(rows), dtype=np.int64)
+    size, latent = rows.shape[1], np.empty(len(rows), dtype=np.int64)
     step, ones = max(1, CHUNK // (size * latents.shape[1])), np.ones(size)
     for begin in range(0, len(rows), step):
         batch = np.take(latents, rows[begin : begin + step], axis=0)
         batch -= batch[:, :1].copy()  # equal values have variance 0 without rounding
         total = ones @ batch
         batch *= batch
-        found[begin : begin + step] = np.argmin(ones @ batch - total**2 / size, axis=1)
-    return found
+        latent[begin : begin + step] = np.argmin(ones @ batch - total**2 / size, axis=1)
+    return latent
 
 
 def accuracy(votes: Int[np.ndarray, "latent factor"], named: Int[np.ndarray, " latent"]) -> float:
@@ -161,7 +202,7 @@ def accuracy(votes: Int[np.ndarray, "latent factor"], named: Int[np.ndarray, " l
     return float(votes[names, named[names]].sum() / max(votes.sum(), 1))
 
 
-def _score(fixed: FixedFactors, latents: np.ndarray, prune: float, protocol: _Protocol) -> FactorVAEScore:
+def _score(fixed: FixedFactors, latents: np.ndarray, prune: float, protocol: _VoteSettings) -> FactorVAEScore:
     largest = np.abs(latents).max(axis=0)
     unit = latents / np.where(largest > 0, largest, 1)  # any unit of measurement: squares stay in range
     spread = np.where(np.ptp(unit, axis=0) > 0, unit.std(axis=0, ddof=1), 0)
@@ -190,13 +231,13 @@ def _nothing(fixed: FixedFactors) -> np.ndarray:
 
 def _notes(fixed: FixedFactors, batch_size: int, active: np.ndarray, pruned: np.ndarray, prune: float) -> tuple:
     """Sentences on rows that repeat, pruned latents, and scores that are what they are by definition."""
-    few = fixed.smallest < batch_size
-    said = {
-        f"Groups of {fixed.smallest} rows or more give batches of {batch_size}: rows repeat, votes are noisier.": few,
+    small, n = fixed.smallest < batch_size, fixed.smallest
+    notes = {
+        f"Groups of {n} rows or more give batches of {batch_size}: rows repeat, votes are noisier.": small,
         f"Pruned, as their standard deviation is below {prune:g} in their own unit: "
-        f"latents {checks.few(pruned + 1)}.": len(pruned) > 0,
+        f"latents {checks.listed(pruned + 1)}.": len(pruned) > 0,
         "No latent is active: the score is 0 by definition.": len(active) == 0,
         "Only one factor can be fixed: every vote is right, and the score is 1 by definition.": len(fixed.used) == 1
         and len(active) > 0,
     }
-    return tuple(sentence for sentence, holds in said.items() if holds)
+    return tuple(sentence for sentence, holds in notes.items() if holds)

@@ -1,8 +1,8 @@
-"""Factors: the true latents with their kinds, as declared or as their values suggest, and a sentence that says which.
+"""Factors: the true latents with their kinds, discrete or continuous, declared or detected by their values.
 
-A factor is discrete when its values are names, whole numbers that occur twice or more on average, or at most 32
-different numbers that occur ten times or more on average; all others are continuous. Names become the numbers
-0, 1, … in their sorted order.
+A factor is discrete when its values are strings, integers that occur twice or more on average, or at most 32 different
+numbers that occur ten times or more on average; all others are continuous. Strings become the numbers 0, 1, … in their
+sorted order.
 """
 
 from __future__ import annotations
@@ -16,18 +16,28 @@ from jaxtyping import Float
 
 from noumena import checks
 
-FEW_VALUES, OFTEN = 32, 10
-
-
-PER_NAME = 10
-"""Rows for each name of a factor, on average, that a regression on its names needs."""
+MOST_LEVELS, ROWS_PER_LEVEL = 32, 10
+"""Numbers are discrete with at most so many levels, of so many rows on average."""
+ROWS_PER_CATEGORY = 10
+"""Rows per category of a nominal factor, on average, that one-hot columns need."""
 
 
 @dataclass(frozen=True, eq=False)
-class Factors:
-    """True latents (batch, factor), which of them are discrete, what they are called, and who said so.
+class FactorTable:
+    """True latents with their kinds.
 
-    ``nominal`` are the columns that hold names: their numbers have no order.
+    Attributes
+    ----------
+    values : array of shape (n_samples, n_factors)
+        The factors; categories as the numbers 0, 1, ….
+    discrete : tuple of bool
+        Which factors are discrete.
+    names : tuple of str
+        What they are called.
+    declared : bool
+        Whether the kinds were declared or detected.
+    nominal : tuple of int
+        Columns that hold categories, whose numbers have no order.
     """
 
     values: Float[np.ndarray, "batch factor"]
@@ -42,33 +52,35 @@ class Factors:
     def __str__(self) -> str:
         how = "declared" if self.declared else "detected by their values"
         kinds = {"discrete": np.flatnonzero(self.discrete), "continuous": np.flatnonzero(~np.array(self.discrete))}
-        told = [f"{kind} {checks.few([self.names[j] for j in which])}" for kind, which in kinds.items() if len(which)]
-        return f"Factors ({how}): {'; '.join(told)}"
+        listed = [
+            f"{kind} {checks.listed([self.names[j] for j in which])}" for kind, which in kinds.items() if len(which)
+        ]
+        return f"Factors ({how}): {'; '.join(listed)}"
 
-    def at(self, rows: np.ndarray) -> Factors:
-        """The same factors for some of the rows; their kinds stay."""
+    def at(self, rows: np.ndarray) -> FactorTable:
+        """The same factors on some of the rows."""
         return replace(self, values=self.values[rows])
 
     @property
     def told(self) -> str:
         """The kinds, and the factors that are left out because they are constant."""
         constant = [name for j, name in enumerate(self.names) if j not in self.varying]
-        return str(self) + (f"; constant and left out {checks.few(constant)}" if constant else "")
+        return str(self) + (f"; constant and left out {checks.listed(constant)}" if constant else "")
 
     @property
-    def spelled(self) -> tuple[int, ...]:
-        """Factors that are names with rows enough for a column of each name, ``PER_NAME`` on average."""
+    def one_hot(self) -> tuple[int, ...]:
+        """Nominal factors with rows enough for one-hot columns, ``ROWS_PER_CATEGORY`` on average."""
         levels = {j: len(np.unique(self.values[:, j])) for j in self.nominal}
-        return tuple(j for j, names in levels.items() if names * PER_NAME <= len(self.values))
+        return tuple(j for j, categories in levels.items() if categories * ROWS_PER_CATEGORY <= len(self.values))
 
     @property
     def indicators(self) -> Float[np.ndarray, "batch name"]:
-        """A column of 0 and 1 for each name of the factors that are ``spelled``; none where no factor is.
+        """One-hot columns of the nominal factors ``one_hot``; none where there are none.
 
         >>> factors_of([["cube", 0.5], ["ball", 0.1]] * 10).indicators[:2].tolist()
         [[0.0, 1.0], [1.0, 0.0]]
         """
-        columns = [self.values[:, [j]] == np.unique(self.values[:, j]) for j in self.spelled]
+        columns = [self.values[:, [j]] == np.unique(self.values[:, j]) for j in self.one_hot]
         return np.hstack([np.zeros((len(self.values), 0)), *columns])
 
     @property
@@ -77,17 +89,30 @@ class Factors:
         return np.flatnonzero(np.ptp(self.values, axis=0) > 0)
 
 
-def factors_of(z: Any, discrete: Any = None, *, min_rows: int = 10) -> Factors:
-    """Factors from an array, a tensor or a data frame (batch, factor), which may hold names; ``Factors`` stay as is.
+def factors_of(z: Any, discrete: Any = None, *, min_rows: int = 10) -> FactorTable:
+    """Factors with their kinds from a table that may hold strings; a ``FactorTable`` is returned as it is.
 
-    ``discrete`` says which are: True or False for all, one of them for each, or numbers or names of columns.
+    Parameters
+    ----------
+    z : array, tensor or DataFrame of shape (n_samples, n_factors)
+        The true latents.
+    discrete : bool, list of bool, list of int or list of str, optional
+        Which factors are discrete: all or none, one bool each, or their columns; detected by default.
+    min_rows : int
+        Fewer rows are refused.
 
+    Returns
+    -------
+    FactorTable
+
+    Examples
+    --------
     >>> print(factors_of([[k % 3, k / 7] for k in range(20)]))
     Factors (detected by their values): discrete z1; continuous z2
     >>> factors_of([["cube", 0.5], ["ball", 0.1]] * 5).values[:2].tolist()
     [[1.0, 0.5], [0.0, 0.1]]
     """
-    if isinstance(z, Factors):
+    if isinstance(z, FactorTable):
         checks.require(discrete is None, "discrete must be left out where z has its kinds already.", repr(discrete))
         return z
     columns = getattr(z, "columns", None)
@@ -96,7 +121,7 @@ def factors_of(z: Any, discrete: Any = None, *, min_rows: int = 10) -> Factors:
     names = tuple(f"z{j + 1}" for j in range(k)) if columns is None else tuple(map(str, columns))
     if discrete is None:
         kinds = tuple(j in named or _repeats(column) for j, column in enumerate(values.T))
-        return Factors(values, kinds, names, nominal=named)
+        return FactorTable(values, kinds, names, nominal=named)
     numbered = columns is None or all(isinstance(label, str) for label in columns) or list(columns) == list(range(k))
     kinds = _declared(discrete, names, numbered=numbered)
     for j, column in enumerate(values.T):
@@ -104,25 +129,15 @@ def factors_of(z: Any, discrete: Any = None, *, min_rows: int = 10) -> Factors:
         levels = len(np.unique(column))
         must = f"Discrete factor {names[j]} must repeat its values."
         checks.require(not kinds[j] or levels < len(values), must, f"{levels} values in {len(values)} rows")
-    return Factors(values, kinds, names, declared=True, nominal=named)
+    return FactorTable(values, kinds, names, declared=True, nominal=named)
 
 
 def pair(z: Any, z_hat: Any, *, min_rows: int = 10) -> tuple[np.ndarray, np.ndarray]:
-    """True and learned latents as float64 tables of one batch; ``z`` may be ``Factors``."""
-    z = z.values if isinstance(z, Factors) else checks.table(z, "z", min_rows=min_rows)
+    """True and learned latents as float64 tables of one batch; ``z`` may be ``FactorTable``."""
+    z = z.values if isinstance(z, FactorTable) else checks.table(z, "z", min_rows=min_rows)
     z_hat = checks.table(z_hat, "z_hat", min_rows=min_rows)
     checks.same_batch(z, z_hat)
     return z.astype(np.float64, copy=False), z_hat.astype(np.float64, copy=False)
-
-
-def in_range(columns: Float[np.ndarray, "batch latent"]) -> Float[np.ndarray, "batch latent"]:
-    """Columns over powers of two, which is exact, so that their largest numbers lie between ½ and 1, and squares in
-    range.
-
-    >>> in_range(np.array([[3.0, 0], [-5, 0]])).tolist()
-    [[0.375, 0.0], [-0.625, 0.0]]
-    """
-    return np.ldexp(columns, -np.frexp(np.abs(columns).max(axis=0))[1])
 
 
 def _numbers(z: Any, min_rows: int) -> tuple[np.ndarray, tuple[int, ...]]:
@@ -148,7 +163,7 @@ def _numbers(z: Any, min_rows: int) -> tuple[np.ndarray, tuple[int, ...]]:
 
 
 def _missing(entry: Any) -> bool:
-    """Whether a name is None, not a number or pandas' NA, which has no truth value."""
+    """Whether a category is None, NaN or pandas' NA, which has no truth value."""
     try:
         return entry is None or bool(entry != entry)
     except TypeError:
@@ -170,8 +185,8 @@ def _words(z: Any) -> np.ndarray | None:
 
 def _repeats(column: np.ndarray) -> bool:
     levels, n = len(np.unique(column)), len(column)
-    whole = bool(np.all(column == np.round(column)))
-    return (whole and 2 * levels <= n) or (levels <= FEW_VALUES and OFTEN * levels <= n)
+    integral = bool(np.all(column == np.round(column)))
+    return (integral and 2 * levels <= n) or (levels <= MOST_LEVELS and ROWS_PER_LEVEL * levels <= n)
 
 
 def _declared(discrete: Any, names: tuple[str, ...], *, numbered: bool) -> tuple[bool, ...]:
@@ -180,15 +195,15 @@ def _declared(discrete: Any, names: tuple[str, ...], *, numbered: bool) -> tuple
     Numbers count columns from 0; where columns are called by other numbers (not ``numbered``) only names will do.
     """
     k = len(names)
-    given: Any = getattr(discrete, "tolist", lambda: discrete)()  # arrays, tensors and their scalars
-    alone = isinstance(given, str | Mapping) or not isinstance(given, Iterable)
-    told: list[Any] = [given] if alone else [getattr(entry, "item", lambda entry=entry: entry)() for entry in given]
-    if told and all(isinstance(entry, bool) for entry in told) and (alone or len(told) == k):
-        return (told[0],) * k if alone else tuple(told)
+    plain: Any = getattr(discrete, "tolist", lambda: discrete)()  # arrays, tensors and their scalars
+    single = isinstance(plain, str | Mapping) or not isinstance(plain, Iterable)
+    entries: list[Any] = [plain] if single else [getattr(entry, "item", lambda entry=entry: entry)() for entry in plain]
+    if entries and all(isinstance(entry, bool) for entry in entries) and (single or len(entries) == k):
+        return (entries[0],) * k if single else tuple(entries)
     known: dict[Any, int] = {name: j for j, name in enumerate(names) if names.count(name) == 1}
     known |= {j: j for j in range(k)} if numbered else {}
     must = f"discrete must be True or False, one of them for each of {k} factors, or numbers or names of columns."
-    named = all(isinstance(entry, str | int) and not isinstance(entry, bool) and entry in known for entry in told)
+    named = all(isinstance(entry, str | int) and not isinstance(entry, bool) and entry in known for entry in entries)
     checks.require(named, must, " ".join(repr(discrete).split())[:60])
-    chosen = {known[entry] for entry in told}
+    chosen = {known[entry] for entry in entries}
     return tuple(j in chosen for j in range(k))

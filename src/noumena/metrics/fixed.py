@@ -1,15 +1,20 @@
-"""Fixed factors: batches of rows in which one factor has one value, drawn from any labelled sample by grouping rows.
+"""Fixed factors: batches of rows that share the value of one factor, drawn from any labelled sample.
 
-Reference: Kim and Mnih (2018), *Disentangling by factorising*, and its public code, which makes observations on demand
-from a complete grid: a factor is picked uniformly, its value is that of a random draw of all factors, and the other
-factors are drawn at random. Here a factor is picked uniformly, its value is that of a random row, and the batch is
-drawn with replacement from the rows with that value. On a complete grid the two are the same.
+References
+----------
+Kim and Mnih (2018), "Disentangling by factorising", and its public code, which generates observations from a complete
+grid: a factor is picked uniformly, its value is that of a random draw of all factors, and the other factors are drawn
+at random. Here a factor is picked uniformly, its value is that of a random row, and the batch is drawn with
+replacement
+from the rows with that value. On a complete grid the two are the same.
 
-**Deviations.** The other factors come as they occur beside the fixed value: where factors depend on each other or
-combinations are missing, fixing one partly holds others. Continuous factors are cut into quantile bins, by default as
-many as hold 64 rows each, from 2 to 20. Values in few rows are never fixed, as the spread of latents among few rows is
-mostly luck, and factors without any other value are left out; both are said. Draws from a group of ``m`` rows show
-variances that are too small by ``(m − 1)/m``, but all latents alike: comparisons within a batch do not notice.
+Deviations: the other factors are distributed as they are given the fixed value, so that fixing one of dependent
+factors
+partly fixes others. Continuous factors are cut into quantile bins, by default as many as hold 64 rows each, from 2 to
+20. Values in few rows are never fixed, as a variance among few rows is mostly noise, and factors without any other
+value are left out; both are noted. Draws from a group of ``m`` rows show variances that are too small by ``(m −
+1)/m``,
+but all latents alike: comparisons within a batch are unaffected.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from noumena import checks
-from noumena.metrics.factors import Factors, factors_of
+from noumena.metrics.factors import FactorTable, factors_of
 
 BIN_ROWS, FEWEST_BINS, MOST_BINS = 64, 2, 20
 MIN_GROUP = 16
@@ -31,10 +36,18 @@ MIN_GROUP = 16
 
 @dataclass(frozen=True, eq=False)
 class FixedFactors:
-    """Group of each row for each factor in use (−1: its value is never fixed), and what was found on the way.
+    """A sampler of batches in which one factor is fixed.
 
-    ``used`` are the columns of these factors in the sample, ``names`` their names; ``complete`` is true for a grid in
-    which every combination of values occurs equally often.
+    Attributes
+    ----------
+    groups : array of shape (n_samples, n_used)
+        Group of each row for each factor in use; −1: its value is never fixed.
+    used, names : tuple
+        The columns of these factors in the sample, and their names.
+    complete : bool
+        Whether every combination of values occurs equally often.
+    notes : tuple of str
+        Sentences on bins, small groups and missing combinations.
     """
 
     groups: Int[np.ndarray, "batch factor"]
@@ -44,7 +57,7 @@ class FixedFactors:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return " ".join((f"Batches that fix one of {checks.few(self.names)}.", *self.notes))
+        return " ".join((f"Batches that fix one of {checks.listed(self.names)}.", *self.notes))
 
     @property
     def smallest(self) -> int:
@@ -54,7 +67,7 @@ class FixedFactors:
     def draw(
         self, batches: int, batch_size: int, rng: np.random.Generator
     ) -> tuple[Int[np.ndarray, " batches"], Int[np.ndarray, "batches rows"]]:
-        """Which factor (its place in ``used``) each batch fixes, and its rows, drawn with replacement."""
+        """Which factor (its index in ``used``) each batch fixes, and its rows, drawn with replacement."""
         order, bounds, first, size = self._places
         factor = rng.choice(np.flatnonzero(np.diff(bounds)), batches)
         lead = bounds[factor] + (rng.random(batches) * np.diff(bounds)[factor]).astype(np.int64)
@@ -63,7 +76,7 @@ class FixedFactors:
 
     @cached_property
     def _places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Rows by factor and group; where factors begin and end; beginning and size of the group at each place."""
+        """Rows by factor and group; where factors begin; first row and size of the group of each row."""
         n, k = self.groups.shape
         labels = int(self.groups.max(initial=0)) + 1
         keys = np.where(self.groups < 0, -1, self.groups + labels * np.arange(k)).T.ravel()
@@ -77,13 +90,27 @@ class FixedFactors:
 
 
 def fixed_factors(factors: Any, *, bins: int | None = None, min_group: int = MIN_GROUP) -> FixedFactors:
-    """A sampler for fixed factors from a labelled sample, with notes on bins, small groups and missing combinations.
+    """A sampler of batches in which one factor is fixed, from a labelled sample.
 
+    Parameters
+    ----------
+    factors : array, DataFrame or FactorTable of shape (n_samples, n_factors)
+        The factors of every row.
+    bins : int, optional
+        Quantile bins of continuous factors; by default as many as hold 64 rows each, from 2 to 20.
+    min_group : int
+        Values in fewer rows are never fixed.
+
+    Returns
+    -------
+    FixedFactors
+
+    Examples
+    --------
     >>> grid = np.stack(np.meshgrid(range(3), range(4), range(5)), axis=-1).reshape(60, 3).astype(float)
-    >>> fixed = fixed_factors(Factors(grid, (True, True, True), ("shape", "size", "hue")), min_group=15)
-    >>> print(fixed)  # each hue occurs in 12 rows
-    Batches that fix one of shape, size. Complete factor grid: every combination of values occurs 1 time. \
-Left out, as no value occurs in 15 rows: hue.
+    >>> fixed = fixed_factors(FactorTable(grid, (True, True, True), ("shape", "size", "hue")), min_group=15)
+    >>> fixed.names, fixed.notes[-1]  # each hue occurs in 12 rows
+    (('shape', 'size'), 'Left out, as no value occurs in 15 rows: hue.')
     """
     factors, min_group = factors_of(factors), checks.count(min_group, "min_group", minimum=2)
     wanted = np.clip(len(factors) // BIN_ROWS, FEWEST_BINS, MOST_BINS) if bins is None else bins
@@ -97,15 +124,15 @@ Left out, as no value occurs in 15 rows: hue.
     largest = max(int(size.max()) for size in sizes)
     must = f"z must have a factor of two values or more, one of which occurs in {min_group} rows."
     checks.require(bool(used), must, f"{len(sizes)} factors without, in {len(factors)} rows ({largest} at most)")
-    complete, told = _grid(factors, labels, sizes)
-    notes = (told, _binned(factors, sizes), *_left_out(factors.names, sizes, enough, min_group))
+    complete, grid_note = _grid(factors, labels, sizes)
+    notes = (grid_note, _binned(factors, sizes), *_left_out(factors.names, sizes, enough, min_group))
     groups = np.stack([np.where(enough[j][labels[:, j]], labels[:, j], -1) for j in used], axis=1)
     names = tuple(factors.names[j] for j in used)
     return FixedFactors(groups, used, names, complete, tuple(note for note in notes if note))
 
 
 def _labels(column: Float[np.ndarray, " batch"], bins: int | None) -> Int[np.ndarray, " batch"]:
-    """Numbers 0, 1, … of equal values or, with ``bins``, of quantile bins; equal values are never parted.
+    """Numbers 0, 1, … of equal values or, with ``bins``, of quantile bins; equal values are never separated.
 
     A value that fills a bin alone gets one of its own.
 
@@ -121,7 +148,7 @@ def _labels(column: Float[np.ndarray, " batch"], bins: int | None) -> Int[np.nda
     return np.unique(column, return_inverse=True)[1]
 
 
-def _grid(factors: Factors, labels: np.ndarray, sizes: list[np.ndarray]) -> tuple[bool, str]:
+def _grid(factors: FactorTable, labels: np.ndarray, sizes: list[np.ndarray]) -> tuple[bool, str]:
     """Whether every combination occurs equally often, and the sentence for it; only discrete factors have a grid."""
     if not all(factors.discrete):
         return False, ""
@@ -138,12 +165,12 @@ def _grid(factors: Factors, labels: np.ndarray, sizes: list[np.ndarray]) -> tupl
     return False, f"Combinations of values occur {occurs.min()} to {occurs.max()} times: {beside}"
 
 
-def _binned(factors: Factors, sizes: list[np.ndarray]) -> str:
+def _binned(factors: FactorTable, sizes: list[np.ndarray]) -> str:
     """The sentence on continuous factors."""
     cut = [j for j, known in enumerate(factors.discrete) if not known and len(sizes[j]) > 1]
     if not cut:
         return ""
-    names, most = checks.few([factors.names[j] for j in cut]), max(len(sizes[j]) for j in cut)
+    names, most = checks.listed([factors.names[j] for j in cut]), max(len(sizes[j]) for j in cut)
     rows = int(np.median(np.concatenate([sizes[j] for j in cut])))
     return f"Cut into up to {most} quantile bins of about {rows} rows, in one of which they are fixed: {names}."
 
@@ -153,9 +180,9 @@ def _left_out(names: tuple[str, ...], sizes: list[np.ndarray], enough: list[np.n
     constant = [name for name, size in zip(names, sizes, strict=True) if len(size) < 2]
     scarce = [n for n, s, e in zip(names, sizes, enough, strict=True) if len(s) > 1 and not e.any()]
     thin = {n: e for n, e in zip(names, enough, strict=True) if e.any() and not e.all()}
-    counts = checks.few([f"{np.count_nonzero(~e)} of {len(e)} values of {n}" for n, e in thin.items()])
+    counts = checks.listed([f"{np.count_nonzero(~e)} of {len(e)} values of {n}" for n, e in thin.items()])
     return [
-        f"Left out, as they have one value: {checks.few(constant)}." if constant else "",
-        f"Left out, as no value occurs in {min_group} rows: {checks.few(scarce)}." if scarce else "",
+        f"Left out, as they have one value: {checks.listed(constant)}." if constant else "",
+        f"Left out, as no value occurs in {min_group} rows: {checks.listed(scarce)}." if scarce else "",
         f"Never fixed, as they occur in fewer than {min_group} rows: {counts}." if thin else "",
     ]

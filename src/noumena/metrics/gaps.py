@@ -1,27 +1,31 @@
-"""Gaps: does one learned latent know a factor, and no second one? MIG asks by information, SAP by prediction.
+"""MIG and SAP: is a factor known to one learned latent, and to no second one?
 
-MIG: for every factor the gap between the two most informative latents, over the factor's entropy. SAP: for every
-factor the gap between the two latents that predict it best, one at a time: by R² of a line for a continuous factor, by
-the accuracy of a linear support vector machine for a discrete one. Both are means over the factors.
+Mutual information gap: for every factor the gap between the two most informative latents, over the factor's entropy.
+Separated attribute predictability: for every factor the gap between the two latents that predict it best, one at a
+time: by R² of a linear regression for a continuous factor, by the accuracy of a linear support vector machine for a
+discrete one. Both are means over the factors.
 
-Reference: Chen et al. (2018), "Isolating sources of disentanglement in variational autoencoders"; Kumar et al. (2018),
+References
+----------
+Chen et al. (2018), "Isolating sources of disentanglement in variational autoencoders"; Kumar et al. (2018),
 "Variational inference of disentangled latent concepts from unlabeled observations".
 
-**Deviations**. MIG: information is estimated by nearest neighbours, which needs no bins; ``estimator="bins"`` is the
-public form, 20 bins of equal width. A continuous factor has no entropy to divide by: by neighbours it gets the share
-1 − exp(−2 I), the squared correlation of Gaussians with as much information; by bins it is cut into as many bins as the
-latents. SAP: R² is judged on held-out rows, as the accuracy always was, and latents are standardised before the
-classifier, whose penalty falls on its offset too, so that the public form (``published=True``: latents as they are, and
-squared correlations of all rows) changes with units and origins of the latents. Both: constant factors, where
-the ratio is 0/0 or any prediction right, are left out. Constant latents take no part. Where fewer than two latents vary
-the gap is to knowing nothing: no information, or a constant prediction; the public code has no second latent there.
+Deviations. MIG: information is estimated by nearest neighbours, which needs no bins; ``estimator="bins"`` is the
+public
+form, 20 bins of equal width. A continuous factor has no entropy to divide by: by neighbours it gets 1 − exp(−2 I), the
+squared correlation of Gaussians with as much information; by bins it is cut into as many bins as the latents. SAP: R²
+is computed on held-out rows, as the accuracy always was, and latents are standardised before the classifier, whose
+penalty falls on its intercept too, so that the public form (``published=True``: latents as they are, squared
+correlations of all rows) changes with units and origins of the latents. Both: constant factors, where the ratio is 0/0
+or any prediction right, and constant latents are left out. Where fewer than two latents vary the second is replaced by
+no information, or a constant prediction; the public code fails there.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -29,26 +33,37 @@ from jaxtyping import Float, Int
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
 from noumena.deprecated import renamed
-from noumena.metrics.factors import Factors, factors_of, in_range, pair
+from noumena.metrics.factors import FactorTable, factors_of, pair
 from noumena.metrics.neighbours import entropy, information_matrix, shares
-from noumena.metrics.record import Claim, Record, surrounded
+from noumena.metrics.preprocessing import in_range, split_rows, standardised
+from noumena.metrics.record import MetricRecord, evaluate
 
 ESTIMATORS = ("neighbours", "bins")
-HELD_OUT = 0.2
 LARGEST = 1e6
-"""Of latents that a linear classifier gets as they are: beyond, it does not come to rest."""
+"""Of latents in their own units: beyond, the linear classifier does not converge."""
 ROWS = 10_000
-SOFTNESS = 0.01
-"""Inverse strength of the penalty of the public classifier."""
+PUBLISHED_C = 0.01
+"""Inverse regularisation of the public classifier."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gap(Record):
-    """A score in [0, 1] and what it is made of.
+class TopTwoGap(MetricRecord):
+    """Result of ``mig`` or ``sap``.
 
-    ``matrix`` (factor, latent) says how well every latent knows every factor. ``factors`` are those that vary,
-    ``active`` the latents that do. For every varying factor, ``per_factor`` is the gap and ``best`` the two latents
-    that it lies between (−1: none).
+    Attributes
+    ----------
+    score : float
+        Mean gap over the varying factors, in [0, 1].
+    per_factor : array of shape (n_varying,)
+        The gap of every varying factor.
+    best : array of shape (n_varying, 2)
+        The two latents that it lies between; −1: none.
+    matrix : array of shape (n_factors, n_latents)
+        How well every latent knows every factor.
+    factors, active : array of int
+        Factors and latents that vary.
+    rows, kinds
+        Rows looked at, and which factors were discrete.
     """
 
     score: float
@@ -67,41 +82,35 @@ class Gap(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MutualInformationGap(Gap):
-    """MIG; ``matrix`` holds information as a share of each factor's, by the ``estimator`` named."""
+class MutualInformationGap(TopTwoGap):
+    """Result of ``mig``; ``matrix`` holds mutual information over each factor's entropy, by the ``estimator`` named."""
+
+    TITLE: ClassVar[str] = "MIG"
+    SUPPORTS: ClassVar[str] = (
+        "Each factor is known to one learned latent and to no second one; it "
+        "does not say that a latent knows one factor only, and a factor held by two latents scores 0."
+    )
 
     estimator: str
 
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """What the score is and supports."""
-        supports = (
-            "Each factor is known to one learned latent and to no second one; it "
-            "does not say that a latent knows one factor only, and a factor held by two latents scores 0."
-        )
-        return (Claim("score", "MIG", (0.0, 1.0), self.forgives, supports),)
-
 
 @dataclass(frozen=True, kw_only=True)
-class SeparatedAttributePredictability(Gap):
-    """SAP; ``matrix`` holds R² for continuous factors and accuracy for discrete ones, ``published`` or not."""
+class SeparatedAttributePredictability(TopTwoGap):
+    """Result of ``sap``; ``matrix`` holds R² for continuous factors and accuracy for discrete ones."""
+
+    TITLE: ClassVar[str] = "SAP"
+    SUPPORTS: ClassVar[str] = (
+        "Each factor can be read off one learned latent by a line or by linear "
+        "classes, and off no second one; a low value may be the line's fault: see the ceiling, which discrete "
+        "factors with ordered values keep far below 1."
+    )
 
     held_out: bool
     published: bool
 
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """What the score is and supports."""
-        supports = (
-            "Each factor can be read off one learned latent by a line or by linear "
-            "classes, and off no second one; a low value may be the line's fault: see the ceiling, which discrete "
-            "factors with ordered values keep far below 1."
-        )
-        return (Claim("score", "SAP", (0.0, 1.0), self.forgives, supports),)
 
-
-class Estimator(NamedTuple):
-    """How information is estimated: by so many neighbours, or by so many bins."""
+class InformationEstimator(NamedTuple):
+    """How mutual information is estimated: by so many neighbours, or by so many bins."""
 
     name: str
     neighbours: int
@@ -111,8 +120,8 @@ class Estimator(NamedTuple):
 # ---- rows and gaps -----------------------------------------------------------------------------------------------
 
 
-def sample(z: Any, z_hat: Any, *, discrete: Any, rows: int, seed: int) -> tuple[Factors, np.ndarray]:
-    """Factors and learned latents on at most ``rows`` rows, in an order that the seed decides."""
+def sample(z: Any, z_hat: Any, *, discrete: Any, rows: int, seed: int) -> tuple[FactorTable, np.ndarray]:
+    """Factors and learned latents on at most ``rows`` rows, in random order."""
     truth = factors_of(z, discrete)
     values, z_hat = pair(truth, z_hat)
     checks.require(len(truth.varying) > 0, "Some factor must vary.", f"{values.shape[1]} constant columns of z")
@@ -124,8 +133,7 @@ def sample(z: Any, z_hat: Any, *, discrete: Any, rows: int, seed: int) -> tuple[
 def two_best(
     known: Float[np.ndarray, "factor latent"],
 ) -> tuple[Float[np.ndarray, " factor"], Int[np.ndarray, "factor 2"]]:
-    """The gap between the two largest of every row, and where they are (the first of equals); 0 when they are equal,
-    unchanged by permuting the columns.
+    """The gap between the two largest of every row, and their columns (the first of equals); 0 when they are equal.
 
     >>> gaps, best = two_best(np.array([[0.25, 1.0, 0.5], [0.5, 0.0, 0.5]]))
     >>> gaps.tolist(), best.tolist()
@@ -136,8 +144,8 @@ def two_best(
     return top[:, 0] - top[:, 1], best
 
 
-def _gaps(matrix: np.ndarray, truth: Factors, z_hat: np.ndarray, nothing: np.ndarray) -> dict[str, Any]:
-    """The fields of a record; ``nothing`` is the level of knowing nothing of each factor, met where latents are few."""
+def _gaps(matrix: np.ndarray, truth: FactorTable, z_hat: np.ndarray, nothing: np.ndarray) -> dict[str, Any]:
+    """The fields of a record; ``nothing`` is what each factor scores without a latent."""
     factors, active = truth.varying, np.flatnonzero(np.ptp(z_hat, axis=0) > 0)
     missing = max(0, 2 - len(active))
     padded = np.c_[matrix[:, active], np.repeat(nothing[:, None], missing, axis=1)]
@@ -156,7 +164,7 @@ def _gaps(matrix: np.ndarray, truth: Factors, z_hat: np.ndarray, nothing: np.nda
 # ---- MIG ---------------------------------------------------------------------------------------------------------
 
 
-@renamed(seed="random_state")
+@renamed(seed="random_state", bootstrap="subsamples")
 def mig(
     z: Any,
     z_hat: Any,
@@ -168,22 +176,44 @@ def mig(
     rows: int = ROWS,
     shuffles: int = 1,
     ceiling: bool = False,
-    bootstrap: int = 0,
+    subsamples: int = 0,
     random_state: Any = 0,
 ) -> MutualInformationGap:
-    """Mutual information gap of learned latents ``z_hat`` against true factors ``z``, both (batch, dim).
+    """Mutual information gap of learned latents ``z_hat`` against true factors ``z``.
 
-    ``discrete`` says which factors are (by default their values decide); ``estimator`` is ``neighbours`` or ``bins``,
-    the public form; at most ``rows`` rows are looked at, drawn at random. ``shuffles`` copies of ``z_hat`` with
-    shuffled rows give the chance, ``bootstrap`` halves of the rows the uncertainty, ``ceiling=True`` the score of
-    ``z`` itself. A constant factor is left out.
+    Parameters
+    ----------
+    z : array, DataFrame or FactorTable of shape (n_samples, n_factors)
+        True factors; constant ones are left out.
+    z_hat : array of shape (n_samples, n_latents)
+        Learned latents of the same rows.
+    discrete : bool, list of bool, list of int or list of str, optional
+        Which factors are discrete; detected by default.
+    estimator : {"neighbours", "bins"}
+        How mutual information is estimated.
+    neighbours, bins : int
+        Number of neighbours, or of bins of equal width.
+    rows : int
+        Larger tables are subsampled to so many rows.
+    shuffles, subsamples : int
+        Row shuffles for the chance level and half-samples for the standard error; 0: not measured.
+    ceiling : bool
+        Also score ``z`` in place of ``z_hat``.
+    random_state : int, Generator or None
+        Seed of rows, shuffles and subsamples.
 
+    Returns
+    -------
+    MutualInformationGap
+
+    Examples
+    --------
     >>> z = np.stack(np.divmod(np.arange(400) % 16, 4), axis=1)
     >>> mig(z, -2.0 * z[:, ::-1], estimator="bins").score, mig(z, z[:, [0, 1, 1]], estimator="bins").per_factor.round(9)
     (1.0, array([1., 0.]))
     """
     seed = seeds.seed_of(random_state)
-    how = estimator_of(estimator, neighbours, bins)
+    how = information_estimator(estimator, neighbours, bins)
     truth, z_hat = sample(z, z_hat, discrete=discrete, rows=rows, seed=seed)
     kinds = truth.told
 
@@ -194,16 +224,16 @@ def mig(
         fields = _gaps(known, here, z_hat, np.zeros(z.shape[1]))
         return MutualInformationGap(**fields, kinds=kinds, estimator=how.name, forgives=forgives)
 
-    return surrounded(measure, truth.values, z_hat, shuffles=shuffles, ceiling=ceiling, bootstrap=bootstrap, seed=seed)
+    return evaluate(measure, truth.values, z_hat, shuffles=shuffles, ceiling=ceiling, subsamples=subsamples, seed=seed)
 
 
-def estimator_of(name: str, neighbours: int, bins: int) -> Estimator:
-    """An estimator of information, checked."""
+def information_estimator(name: str, neighbours: int, bins: int) -> InformationEstimator:
+    """The estimator of this name, with its parameters checked."""
     name = checks.one_of(name, "estimator", ESTIMATORS)
-    return Estimator(name, checks.count(neighbours, "neighbours"), checks.count(bins, "bins", minimum=2))
+    return InformationEstimator(name, checks.count(neighbours, "neighbours"), checks.count(bins, "bins", minimum=2))
 
 
-def information(truth: Factors, z_hat: np.ndarray, how: Estimator) -> np.ndarray:
+def information(truth: FactorTable, z_hat: np.ndarray, how: InformationEstimator) -> np.ndarray:
     """Mutual information (factor, latent) in nats by either estimator; 0 for what is constant."""
     if how.name == "neighbours":
         return information_matrix(truth.values, z_hat, truth.discrete, neighbours=how.neighbours)
@@ -211,24 +241,26 @@ def information(truth: Factors, z_hat: np.ndarray, how: Estimator) -> np.ndarray
     return np.array([[shared_information(label, x) for x in latents] for label in _labels(truth, how.bins)])
 
 
-def _known(truth: Factors, z_hat: np.ndarray, how: Estimator) -> np.ndarray:
-    """Information as a share of what there is to know."""
+def _known(truth: FactorTable, z_hat: np.ndarray, how: InformationEstimator) -> np.ndarray:
+    """Normalised mutual information (factor, latent)."""
     matrix = information(truth, z_hat, how)
     if how.name == "neighbours":
         return shares(matrix, truth.values, truth.discrete)
-    whole = np.array([entropy(label) for label in _labels(truth, how.bins)])
-    return matrix / np.where(whole > 0, whole, np.inf)[:, None]
+    entropies = np.array([entropy(label) for label in _labels(truth, how.bins)])
+    return matrix / np.where(entropies > 0, entropies, np.inf)[:, None]
 
 
-def _labels(truth: Factors, bins: int) -> list[np.ndarray]:
+def _labels(truth: FactorTable, bins: int) -> list[np.ndarray]:
     """Every factor as labels 0, 1, …: its values, or bins of a continuous one."""
     kinds = zip(truth.values.T, truth.discrete, strict=True)
     return [np.unique(x, return_inverse=True)[1] if classes else binned(x, bins) for x, classes in kinds]
 
 
 def binned(column: Float[np.ndarray, " batch"], bins: int) -> Int[np.ndarray, " batch"]:
-    """The bin of each number, 0, 1, …, of so many of equal width from the least to the largest; all 0 for a constant.
+    """Equal-width bin of each number, 0, 1, …; all 0 for a constant.
 
+    Examples
+    --------
     >>> binned(np.array([0.0, 0.9, 1.0, 3.9, 4.0]), 4).tolist()
     [0, 0, 1, 3, 3]
     """
@@ -241,9 +273,11 @@ def binned(column: Float[np.ndarray, " batch"], bins: int) -> Int[np.ndarray, " 
 
 
 def shared_information(first: Int[np.ndarray, " batch"], second: Int[np.ndarray, " batch"]) -> float:
-    """Mutual information in nats of two labels 0, 1, … by their frequencies; 0 when independent, symmetric, unchanged
-    by renaming.
+    """Mutual information in nats of two labellings by their frequencies; 0 when independent, symmetric, blind to
+    renaming.
 
+    Examples
+    --------
     >>> round(shared_information(np.array([0, 0, 1, 1]), np.array([0, 0, 3, 3])), 4)  # log 2
     0.6931
     """
@@ -254,7 +288,7 @@ def shared_information(first: Int[np.ndarray, " batch"], second: Int[np.ndarray,
 # ---- SAP ---------------------------------------------------------------------------------------------------------
 
 
-@renamed(seed="random_state")
+@renamed(seed="random_state", bootstrap="subsamples")
 def sap(
     z: Any,
     z_hat: Any,
@@ -265,17 +299,38 @@ def sap(
     rows: int = ROWS,
     shuffles: int = 1,
     ceiling: bool = False,
-    bootstrap: int = 0,
+    subsamples: int = 0,
     random_state: Any = 0,
 ) -> SeparatedAttributePredictability:
-    """Separated attribute predictability of learned latents ``z_hat`` against true factors ``z``, both (batch, dim).
+    """Separated attribute predictability of learned latents ``z_hat`` against true factors ``z``.
 
-    ``discrete`` says which factors are (by default their values decide); predictions are judged on a fifth of the rows
-    that they were not fitted on, or in-sample; ``published`` leaves latents in their units and takes squared
-    correlations of all rows. ``shuffles`` copies of ``z_hat`` with shuffled rows give the chance, ``bootstrap`` halves
-    of the rows the uncertainty, ``ceiling=True`` the value of ``z``. At most ``rows`` rows are looked at.
-    A constant factor is left out.
+    Parameters
+    ----------
+    z : array, DataFrame or FactorTable of shape (n_samples, n_factors)
+        True factors; constant ones are left out.
+    z_hat : array of shape (n_samples, n_latents)
+        Learned latents of the same rows.
+    discrete : bool, list of bool, list of int or list of str, optional
+        Which factors are discrete; detected by default.
+    held_out : bool
+        Score on a fifth of the rows that the predictors were not fitted on.
+    published : bool
+        The public form: latents in their own units, squared correlations of all rows.
+    rows : int
+        Larger tables are subsampled to so many rows.
+    shuffles, subsamples : int
+        Row shuffles for the chance level and half-samples for the standard error; 0: not measured.
+    ceiling : bool
+        Also score ``z`` in place of ``z_hat``.
+    random_state : int, Generator or None
+        Seed of rows, shuffles and subsamples.
 
+    Returns
+    -------
+    SeparatedAttributePredictability
+
+    Examples
+    --------
     >>> z = np.random.default_rng(0).normal(size=(400, 2))
     >>> round(sap(z, -2 * z[:, ::-1]).score, 1), sap(z, z[:, [0, 1, 1]]).per_factor.round(1).tolist()
     (1.0, [1.0, 0.0])
@@ -290,19 +345,17 @@ def sap(
 
     def measure(z: np.ndarray, z_hat: np.ndarray) -> SeparatedAttributePredictability:
         """The score of latents in the place of the learned ones."""
-        here, held = replace(truth, values=z), max(2, round(HELD_OUT * len(z)))
-        everyone = np.arange(len(z))
-        fit, judge = (everyone[held:], everyone[:held]) if held_out else (everyone, everyone)
-        matrix, nothing = _predicted(here, z_hat, fit, judge, published)
+        here = replace(truth, values=z)
+        matrix, nothing = _predicted(here, z_hat, *split_rows(np.arange(len(z)), held_out), published)
         fields = _gaps(matrix, here, z_hat, nothing)
         how = {"kinds": kinds, "held_out": held_out, "published": published, "forgives": forgives}
         return SeparatedAttributePredictability(**fields, **how)
 
-    return surrounded(measure, truth.values, z_hat, shuffles=shuffles, ceiling=ceiling, bootstrap=bootstrap, seed=seed)
+    return evaluate(measure, truth.values, z_hat, shuffles=shuffles, ceiling=ceiling, subsamples=subsamples, seed=seed)
 
 
 def _predicted(
-    truth: Factors, z_hat: np.ndarray, fit: np.ndarray, judge: np.ndarray, published: bool
+    truth: FactorTable, z_hat: np.ndarray, fit: np.ndarray, judge: np.ndarray, published: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """How well each latent predicts each factor (factor, latent), and how well a constant does."""
     everyone = np.arange(len(z_hat))
@@ -312,16 +365,9 @@ def _predicted(
     varies = np.ptp(inputs[fit], axis=0) > 0
     for j in np.flatnonzero(truth.discrete):
         target = np.unique(truth.values[:, j], return_inverse=True)[1]
-        nothing[j] = matrix[j] = _constant_accuracy(target[fit], target[judge])
+        nothing[j] = matrix[j] = np.mean(target[judge] == np.bincount(target[fit]).argmax())
         matrix[j, varies] = [_accuracy(x[fit], target[fit], x[judge], target[judge]) for x in inputs.T[varies]]
     return matrix, nothing
-
-
-def standardised(z_hat: Float[np.ndarray, "batch latent"], fit: np.ndarray) -> Float[np.ndarray, "batch latent"]:
-    """Latents with mean 0 and variance 1 over the rows ``fit``; those constant there are 0."""
-    z_hat = in_range(z_hat)
-    spread = np.where(np.ptp(z_hat[fit], axis=0) > 0, z_hat[fit].std(axis=0), np.inf)
-    return (z_hat - z_hat[fit].mean(axis=0)) / spread
 
 
 def line_fit(
@@ -330,9 +376,8 @@ def line_fit(
     fit: Int[np.ndarray, " fitted"],
     judge: Int[np.ndarray, " judged"],
 ) -> Float[np.ndarray, "factor latent"]:
-    """R² on the rows ``judge`` of the line from each latent to each target, both standardised on the rows ``fit``;
-    below 0 counts 0. In the same rows it is the squared correlation. Equal latents have equal numbers to the last
-    digit, whatever stands beside them.
+    """R² on the rows ``judge`` of the regression of each target on each latent, both standardised on the rows ``fit``;
+    below 0 counts 0, and in-sample it is the squared correlation. Equal latents score bit-identically.
 
     >>> latents, rows = np.array([[-1.0, -1], [-1, 1], [1, -1], [1, 1]]), np.arange(4)
     >>> line_fit(latents, latents @ [[0.8], [0.6]], rows, rows).round(2).tolist()
@@ -349,24 +394,18 @@ def line_fit(
 def _products(
     targets: Float[np.ndarray, "batch factor"], latents: Float[np.ndarray, "batch latent"]
 ) -> Float[np.ndarray, "factor latent"]:
-    """``targetsᵀ latents``, one latent at a time: in one product of matrices a column's rounding hangs on its place."""
+    """``targetsᵀ latents``, one latent at a time: in one matrix product a column's rounding depends on its position."""
     columns = np.ascontiguousarray(latents.T)
     return np.stack([targets.T @ column for column in columns], axis=1)
 
 
-def _constant_accuracy(target: np.ndarray, truth: np.ndarray) -> float:
-    values, counts = np.unique(target, return_counts=True)
-    return float(np.mean(truth == values[counts.argmax()]))
-
-
 def _accuracy(latent: np.ndarray, target: np.ndarray, unseen: np.ndarray, truth: np.ndarray) -> float:
-    """Accuracy on ``unseen`` of the public classifier: a linear support vector machine for each value against the rest,
-    values weighted by their rarity."""
+    """Accuracy on ``unseen`` of the public classifier, a class-balanced one-vs-rest linear support vector machine."""
     from sklearn.svm import LinearSVC
 
     if np.ptp(target) == 0:
         return float(np.mean(truth == target[0]))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a fit that stops at its last step is judged as it is
-        machine = LinearSVC(C=SOFTNESS, class_weight="balanced", dual="auto").fit(latent[:, None], target)
-    return float(np.mean(machine.predict(unseen[:, None]) == truth))
+        warnings.simplefilter("ignore")  # a fit that reaches max_iter is scored as it is
+        classifier = LinearSVC(C=PUBLISHED_C, class_weight="balanced", dual="auto").fit(latent[:, None], target)
+    return float(np.mean(classifier.predict(unseen[:, None]) == truth))

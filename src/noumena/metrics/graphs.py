@@ -1,29 +1,46 @@
 """Structure distance: which dependencies were found, once the latents are matched.
 
-Columns are matched by overlap (Hungarian), then entries are counted: missing, extra, and F1, twice the shared ones over
-all of both. F1 is 1 iff the structures are equal up to the order of latents. Chance is what the learned structure
-scores with its observations shuffled: as dense as before, it knows nothing. The ceiling is 1.
+Columns are matched by overlap (Hungarian), then entries are counted: missing, extra, and F1. F1 is 1 iff the
+structures
+are equal up to the order of latents. The chance level is the F1 of the learned structure with shuffled observations;
+the ceiling is 1.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
 from noumena.deprecated import renamed
-from noumena.metrics.record import Claim, Record
+from noumena.metrics.record import MetricRecord
 from noumena.structure import Structure
 
 SHUFFLES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class StructureDistance(Record):
-    """F1 in [0, 1] of the learned dependencies after matching columns, and what is missing or extra."""
+class StructureDistance(MetricRecord):
+    """Result of ``structure_distance``.
+
+    Attributes
+    ----------
+    score : float
+        F1 of the learned dependencies, in [0, 1].
+    missing, extra : int
+        Dependencies of the truth that were not learned, and learned ones that are not true.
+    permutation : array of shape (n_latents,)
+        The learned latent matched to every true one; −1: none.
+    """
+
+    TITLE: ClassVar[str] = "Structure F1"
+    SUPPORTS: ClassVar[str] = (
+        "Each latent has the right observations, whatever the order of latents; "
+        "it says nothing about the latents' values."
+    )
 
     score: float
     missing: int
@@ -35,15 +52,6 @@ class StructureDistance(Record):
         """Entries that differ."""
         return self.missing + self.extra
 
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """F1 of the dependencies."""
-        supports = (
-            "Each latent has the right observations, whatever the order of latents; "
-            "it says nothing about the latents' values."
-        )
-        return (Claim("score", "Structure F1", (0.0, 1.0), self.forgives, supports),)
-
 
 @renamed(seed="random_state")
 def structure_distance(
@@ -51,11 +59,24 @@ def structure_distance(
 ) -> StructureDistance:
     """Match the learned columns to the true ones by overlap, then count missing and extra dependencies.
 
-    Both are a ``Structure``, or what makes one: an array (observed, latent) of 0 and 1. Observations of the same names
-    are compared by name, whatever their order, and other names are refused; where one of the two has no names of its
-    own, but x1, x2, …, observations are compared by place. ``shuffles`` copies of the learned structure with shuffled
-    observations give the chance (0: not measured).
+    Observations of the same names are compared by name, whatever their order; where one of the two has no names of its
+    own, but x1, x2, …, by position; other names are refused.
 
+    Parameters
+    ----------
+    truth, learned : Structure or array of shape (n_observed, n_latents)
+        The two structures; arrays of 0 and 1.
+    shuffles : int
+        Copies of the learned structure with shuffled observations for the chance level; 0: not measured.
+    random_state : int, Generator or None
+        Seed of the shuffles.
+
+    Returns
+    -------
+    StructureDistance
+
+    Examples
+    --------
     >>> structure_distance([[1, 0], [1, 1]], [[1, 1], [1, 1]]).extra
     1
     >>> truth = Structure([[1, 0], [1, 1]], observed=["pulse", "voice"])
@@ -90,9 +111,9 @@ def _in_order(learned: Structure, truth: Structure) -> Structure:
         place = {name: i for i, name in enumerate(learned.observed)}
         return Structure(learned.support[[place[name] for name in truth.observed]])
     unnamed = tuple(f"x{i + 1}" for i in range(truth.n_observed))
-    told = [checks.few([" ".join(name.split()) or "''" for name in names]) for names in (only, other)]
-    given = f"{told[0]} only in truth and {told[1]} only in learned"
+    shown = [checks.listed([" ".join(name.split()) or "''" for name in names]) for names in (only, other)]
+    differing = f"{shown[0]} only in truth and {shown[1]} only in learned"
     checks.require(
-        unnamed in (truth.observed, learned.observed), "truth and learned must name the same observations.", given
+        unnamed in (truth.observed, learned.observed), "truth and learned must name the same observations.", differing
     )
     return learned

@@ -1,38 +1,33 @@
 """Image SIS: does each learned slot know one object of its image, and no other, where slots have no fixed order?
 
-Slots are exchangeable from image to image, so one and the same readout serves all of them: kernel ridge (RBF, γ = 1/d,
-α = 1, standardised; Nyström with at most 300 landmarks), from a slot to all latents of an object. In every image slots
-are matched to objects by the readout's error (Hungarian), and readout and matching are fitted in turns. A second
-readout is fitted in the same way to slots *other* than an object's own. On held-out images ``own`` and ``other`` are
-what the two tell of every latent, pooled over objects: R² of a continuous one, balanced accuracy of a discrete one, put
-at 0 for guesses and 1 for no errors; below 0 counts 0. The score is ``Σ (own − other)`` over latents, divided by the
-same of the truth: the objects themselves as slots in random order, and empty slots where more were learned.
+Slots are exchangeable from image to image, so one readout serves all of them: kernel ridge regression (RBF, γ = 1/d,
+α = 1, standardised; Nyström with at most 300 landmarks) from a slot to all latents of an object. Slots are matched to
+objects image by image at the readout's least error (Hungarian), and readout and matching are fitted in alternation. A
+second readout is fitted in the same way to slots *other* than an object's own. On held-out images ``own`` and
+``other``
+are what the two tell of every latent, pooled over objects: R² of a continuous one, balanced accuracy of a discrete one
+scaled from chance to 1; below 0 counts 0. The score is ``Σ (own − other)`` over latents, divided by the same of the
+truth, the objects themselves as slots in random order (and mean slots where more were learned): smoothing, dependent
+objects and matching by error affect the truth and the learned slots alike.
 
-Why divide. The readout smooths, dependent objects tell of one another, and matching by error flatters: among many
-objects one looks like the guess. All of this befalls the truth, and the learned slots, alike. What is left of it in
-slots that know nothing is ``chance``.
+References
+----------
+Brady et al. (2023), "Provably Learning Object-Centric Representations", and its public code.
 
-Reference: Brady et al. (2023), "Provably Learning Object-Centric Representations", public code. Deviations:
-
-- Readouts are kernel ridges, as in the SIS of arrays, not networks of five layers trained by matched gradient steps:
-  no step sizes, no early stopping, the same result for the same seed. Alternation starts from the readout of uniform
-  matching, undone for its shrinkage, and from linear readouts of random matchings; the least error is kept.
-- Public code calls the truth's results a ceiling and uses of them what other slots tell of an object, ``r``, only:
-  ``(own − r)/(1 − r) − clip((other − r)/(1 − r))``; the truth's own smoothing stays in its score. Here the difference
-  is divided by that of the truth.
-- Public code adds up the shares of discrete and continuous latents but overwrites the first by the second, so that
-  discrete latents count 0 and the truth scores the share of continuous ones. Here every latent counts as much as the
-  truth tells of it.
-- Discrete latents: balanced accuracy of the class most above its frequency, not accuracy, which an unbalanced latent
-  raises for whoever knows nothing.
-- Slots may be more than objects (background) or fewer; an object without a slot is told by the mean. Absent objects
-  are named by ``present``, not by a value of their latents.
+Deviations: readouts are kernel ridges, as in ``sis``, not networks of five layers trained by matched gradient steps:
+the same result for the same seed. Alternation starts from the readout of a uniform matching, undone for its shrinkage,
+and from linear readouts of random matchings; the least error is kept. Public code uses of the truth only what other
+slots tell of an object, ``r``: ``(own − r)/(1 − r) − clip((other − r)/(1 − r))``; here the difference is divided by
+that of the truth. Public code overwrites the share of discrete latents by that of continuous ones, so that discrete
+latents count 0; here every latent counts as much as the truth tells of it. Discrete latents: balanced accuracy of the
+class most above its frequency, not accuracy. Slots may be more than objects (background) or fewer; an object without a
+slot is predicted by the mean. Absent objects are named by ``present``, not by a value of their latents.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -40,15 +35,15 @@ from jaxtyping import Bool, Float, Int
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity, Blocks
 from noumena.deprecated import renamed
-from noumena.metrics.factors import Factors, factors_of, in_range
-from noumena.metrics.record import Claim, Record, surrounded
+from noumena.metrics.factors import FactorTable, factors_of
+from noumena.metrics.preprocessing import HELD_OUT, in_range, slices
+from noumena.metrics.record import MetricRecord, evaluate
 
-HELD_OUT = 0.2
 MOST_IMAGES = 1000
 LANDMARKS = 300
 RANDOM_STARTS, MOST_TURNS = 3, 10
-FAINT = 0.05
-"""Where the truth itself gets less, there is nothing to tell objects apart by, and the score is 0."""
+LEAST_CEILING = 0.05
+"""Where the truth itself gets less, objects cannot be told apart, and the score is 0."""
 FORBIDDEN = 1e9
 
 Slots = Float[np.ndarray, "image slot _"]
@@ -58,11 +53,29 @@ Matching = Int[np.ndarray, "image object"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageSlotIdentifiability(Record):
-    """The score in [−1, 1], over that of the truth; ``raw`` and ``raw_ceiling`` the two before division, means over
-    latents; ``own`` and ``other`` what an object's slot and another slot tell of every latent; ``matching`` the slot of
-    every object (−1: none) of the ``images`` looked at; ``rows`` how many it was scored on; which latents are discrete.
+class ImageSlotIdentifiability(MetricRecord):
+    """Result of ``image_sis``.
+
+    Attributes
+    ----------
+    score : float
+        ``raw / raw_ceiling``, in [−1, 1].
+    raw, raw_ceiling : float
+        Mean of ``own − other`` of the learned slots, and of the truth.
+    own, other : array of shape (n_latents,)
+        What an object's slot and another slot tell of every latent.
+    matching : array of shape (n_images, n_objects)
+        The slot of every object; −1: none.
+    images, rows, held_out, kinds
+        Images looked at, how many were scored on, and which latents were discrete.
     """
+
+    TITLE: ClassVar[str] = "Image SIS"
+    RANGE: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+    SUPPORTS: ClassVar[str] = (
+        "In every image each object has a slot of its own that tells its latents as well "
+        "as they can be told, and no other slot's; what happens inside a slot is not judged."
+    )
 
     score: float
     raw: float
@@ -75,17 +88,8 @@ class ImageSlotIdentifiability(Record):
     held_out: bool
     kinds: str
 
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """What slots know of their own object minus what they know of another, over the same of the truth."""
-        supports = (
-            "In every image each object has a slot of its own that tells its latents as well "
-            "as they can be told, and no other slot's; what happens inside a slot is not judged."
-        )
-        return (Claim("score", "Image SIS", (-1.0, 1.0), self.forgives, supports),)
 
-
-@renamed(seed="random_state")
+@renamed(seed="random_state", bootstrap="subsamples")
 def image_sis(
     objects: Any,
     slots: Any,
@@ -95,16 +99,38 @@ def image_sis(
     held_out: bool = True,
     most_images: int = MOST_IMAGES,
     shuffles: int = 1,
-    bootstrap: int = 0,
+    subsamples: int = 0,
     random_state: Any = 0,
 ) -> ImageSlotIdentifiability:
-    """The slot identifiability score of slots (image, slot, dim) against true objects (image, object, latent).
+    """Slot identifiability score of the slots of images against their true objects.
 
-    ``discrete`` says which latents of an object are (detected by default), ``present`` which objects an image has,
-    (image, object); at most ``most_images`` images are looked at. The score of the truth is always measured, as it is
-    divided by; ``shuffles`` copies with shuffled images give the chance. A constant latent of objects adds nothing to
-    the score, nor to that of the truth.
+    The score of the truth is always measured, as it is divided by. A constant latent of objects adds nothing.
 
+    Parameters
+    ----------
+    objects : array of shape (n_images, n_objects, n_latents)
+        Latents of the true objects.
+    slots : array of shape (n_images, n_slots, n_features)
+        Learned slots of the same images.
+    discrete : bool, list of bool, list of int or list of str, optional
+        Which latents of an object are discrete; detected by default.
+    present : array of bool of shape (n_images, n_objects), optional
+        Which objects an image has; all by default.
+    held_out : bool
+        Score on a fifth of the images that the readouts were not fitted on.
+    most_images : int
+        More images are subsampled to so many.
+    shuffles, subsamples : int
+        Shuffles of the images for the chance level and half-samples for the standard error; 0: not measured.
+    random_state : int, Generator or None
+        Seed of images, readouts, shuffles and subsamples.
+
+    Returns
+    -------
+    ImageSlotIdentifiability
+
+    Examples
+    --------
     >>> z = np.random.default_rng(0).normal(size=(200, 2, 2))
     >>> z_hat = np.where(np.arange(200)[:, None, None] % 2 == 0, z[:, ::-1], z) ** 3  # every other image swapped
     >>> image_sis(z, z_hat).matching[:2].tolist()
@@ -132,7 +158,7 @@ def image_sis(
     best = told(coded, _true_slots(coded, slots.shape[1], seed)).gap
     blocks = tuple(tuple(range(j * d, j * d + d)) for j in range(k))
     flat = coded.reshape(n, -1), slots.reshape(n, -1)
-    return surrounded(measure, *flat, shuffles=shuffles, bootstrap=bootstrap, seed=seed)
+    return evaluate(measure, *flat, shuffles=shuffles, subsamples=subsamples, seed=seed)
 
 
 # ---- what slots tell --------------------------------------------------------------------------------------
@@ -166,7 +192,7 @@ class _Layout:
 
 @dataclass(frozen=True, eq=False)
 class _Told:
-    """What an object's own slot and another tell of every latent; the own slots in the images looked at."""
+    """What an object's own slot and another tell of every latent, and the matching of slots to objects."""
 
     own: np.ndarray
     other: np.ndarray
@@ -179,20 +205,20 @@ class _Told:
         return float((self.own - self.other).mean())
 
 
-def _record(found: _Told, ceiling: float, blocks: Blocks, *, held_out: bool, kinds: str) -> ImageSlotIdentifiability:
+def _record(readouts: _Told, ceiling: float, blocks: Blocks, *, held_out: bool, kinds: str) -> ImageSlotIdentifiability:
     return ImageSlotIdentifiability(
-        score=float(np.clip(found.gap / ceiling, -1, 1)) if ceiling > FAINT else 0.0,
-        raw=found.gap,
+        score=float(np.clip(readouts.gap / ceiling, -1, 1)) if ceiling > LEAST_CEILING else 0.0,
+        raw=readouts.gap,
         raw_ceiling=ceiling,
-        own=found.own,
-        other=found.other,
-        matching=found.matching,
-        images=found.images,
-        rows=found.rows,
+        own=readouts.own,
+        other=readouts.other,
+        matching=readouts.matching,
+        images=readouts.images,
+        rows=readouts.rows,
         held_out=held_out,
         kinds=kinds,
         forgives=Ambiguity("block-wise", blocks),
-        ceiling=float(ceiling > FAINT),
+        ceiling=float(ceiling > LEAST_CEILING),
     )
 
 
@@ -214,8 +240,8 @@ def _told(objects: Objects, slots: Slots, layout: _Layout, *, most: int, held_ou
     own, matching = readout.settled(allowed)
     other, _ = readout.settled(allowed & (matching[:, None] != np.arange(slots.shape[1])[:, None]))
     rows, guesses = objects[judge][there[judge]], [(g * scale + mean)[judge][there[judge]] for g in (own, other)]
-    told = [layout.told(rows, guess, mean) for guess in guesses]
-    return _Told(own=told[0], other=told[1], matching=matching, images=images, rows=int(judge.sum()))
+    shares = [layout.told(rows, guess, mean) for guess in guesses]
+    return _Told(own=shares[0], other=shares[1], matching=matching, images=images, rows=int(judge.sum()))
 
 
 def _explained(y: np.ndarray, guess: np.ndarray) -> float:
@@ -237,7 +263,7 @@ def _classified(y: np.ndarray, guess: np.ndarray, frequencies: np.ndarray) -> fl
 
 
 class _Readout:
-    """A ridge from any slot to its object's latents, fitted in turns with the matching of slots to objects."""
+    """A ridge regression from any slot to its object's latents, fitted in alternation with the matching."""
 
     def __init__(
         self, smooth: Slots, linear: Slots, targets: Objects, fit: np.ndarray, random: np.random.Generator
@@ -267,7 +293,7 @@ class _Readout:
 def _alternated(
     features: Slots, targets: Objects, allowed: Allowed, matching: Matching
 ) -> tuple[Matching, np.ndarray, float]:
-    """Readout and matching in turns, until the matching stays; the readout's weights and its mean error."""
+    """Readout and matching in alternation until the matching is stable; matching, weights, error."""
     weights, error = np.zeros((features.shape[2], targets.shape[2])), float("inf")
     for _ in range(MOST_TURNS):
         image, k = np.nonzero(matching >= 0)
@@ -321,10 +347,10 @@ def _features(slots: Slots, fit: np.ndarray, rng: np.random.Generator) -> tuple[
     pooled = slots[fit].reshape(-1, slots.shape[2])
     varies = np.ptp(pooled, axis=0) > 0
     x = np.where(varies, (slots - pooled.mean(axis=0)) / np.where(varies, pooled.std(axis=0), 1), 0.0)
-    marks = x[fit].reshape(len(pooled), -1)[np.sort(rng.permutation(len(pooled))[:LANDMARKS])]
-    sizes, vectors = np.linalg.eigh(_kernel(marks, marks))
-    kept = sizes > 1e-10 * sizes[-1]
-    flat = _kernel(x.reshape(-1, x.shape[2]), marks) @ (vectors[:, kept] / np.sqrt(sizes[kept]))
+    landmarks = x[fit].reshape(len(pooled), -1)[np.sort(rng.permutation(len(pooled))[:LANDMARKS])]
+    sizes, vectors = np.linalg.eigh(_kernel(landmarks, landmarks))
+    positive = sizes > 1e-10 * sizes[-1]
+    flat = _kernel(x.reshape(-1, x.shape[2]), landmarks) @ (vectors[:, positive] / np.sqrt(sizes[positive]))
     return flat.reshape(*x.shape[:2], -1), np.concatenate([x, np.ones((*x.shape[:2], 1))], axis=2)
 
 
@@ -360,24 +386,23 @@ def _present(present: Any, shape: tuple[int, ...]) -> np.ndarray:
     if present is None:
         return np.ones(shape, dtype=bool)
     there = np.asarray(present.detach().cpu() if hasattr(present, "detach") else present)
-    must, given = f"present must be boolean, of the shape {shape} of objects.", f"{there.dtype} of shape {there.shape}"
-    checks.require(there.dtype == bool and there.shape == shape, must, given)
+    must, shown = f"present must be boolean, of the shape {shape} of objects.", f"{there.dtype} of shape {there.shape}"
+    checks.require(there.dtype == bool and there.shape == shape, must, shown)
     seen = int(there.any(axis=1).sum())
     checks.require(seen >= 10, "present must name an object in at least 10 images.", f"{seen}")
     return there
 
 
-def _coded(objects: Objects, there: np.ndarray, factors: Factors) -> tuple[Objects, _Layout]:
-    """Objects with a column for every class of a discrete latent, NaN where absent; and whose columns are whose."""
+def _coded(objects: Objects, there: np.ndarray, factors: FactorTable) -> tuple[Objects, _Layout]:
+    """Objects with one-hot columns for discrete latents, NaN where absent; and the columns of every latent."""
     blocks = []
     for j, discrete in enumerate(factors.discrete):
         values = objects[:, :, j]
         levels = np.unique(values[there])
         blocks.append((values[:, :, None] == levels).astype(np.float64) if discrete else values[:, :, None])
-    ends = np.cumsum([block.shape[2] for block in blocks]).tolist()
-    parts = tuple(slice(end - block.shape[2], end) for end, block in zip(ends, blocks, strict=True))
+    parts = slices(tuple(block.shape[2] for block in blocks))
     coded = np.where(there[:, :, None], np.concatenate(blocks, axis=2), np.nan)
-    return coded, _Layout(parts, factors.discrete)
+    return coded, _Layout(tuple(parts), factors.discrete)
 
 
 def _true_slots(objects: Objects, n_slots: int, seed: int) -> Slots:

@@ -1,14 +1,18 @@
-"""Importance: how unevenly a predictor uses its features, and how much of what it predicts the most used ones carry.
+"""Sparsity and concentration of feature importances.
 
-Reference: Nelson et al. (2026), section 4.4; Hoyer (2004). ``w`` are split fractions. **Deviations**: none. Neither
-number compares with a truth, so that they have no chance and no ceiling.
+References
+----------
+Nelson et al. (2026), "Statistical and structural identifiability in representation learning", section 4.4; Hoyer
+(2004), "Non-negative matrix factorization with sparseness constraints".
+
+Neither number compares with a truth: they have no chance level and no ceiling.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Shaped
@@ -16,58 +20,58 @@ from torch import Tensor
 
 from noumena import checks
 from noumena.ambiguity import Ambiguity
-from noumena.metrics.record import Claim, Record
+from noumena.metrics.record import MetricRecord
 
 Weights = Shaped[np.ndarray, " feature"] | Shaped[Tensor, " feature"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sparsity(Record):
-    """Hoyer sparsity in [0, 1] and the share of use of every feature."""
+class Sparsity(MetricRecord):
+    """Result of ``hoyer``: Hoyer sparsity in [0, 1], and the importance of every feature as a share (``shares``)."""
+
+    TITLE: ClassVar[str] = "Hoyer sparsity"
+    SUPPORTS: ClassVar[str] = (
+        "A predictor used few features; it does not say that they are the right ones, "
+        "and copies of a feature share its use."
+    )
 
     score: float
     shares: np.ndarray
 
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """The sparsity of use."""
-        supports = (
-            "A predictor used few features; it does not say that they are the right ones, "
-            "and copies of a feature share its use."
-        )
-        return (Claim("score", "Hoyer sparsity", (0.0, 1.0), self.forgives, supports),)
-
-    def __float__(self) -> float:
-        return self.score
-
 
 @dataclass(frozen=True, kw_only=True)
-class Concentration(Record):
-    """The relative gain of the most important features over the others, and the scores of both."""
+class Concentration(MetricRecord):
+    """Result of ``concentration``: the relative gain of the most important features, and the scores of both parts."""
+
+    TITLE: ClassVar[str] = "Concentration"
+    RANGE: ClassVar[tuple[float, float]] = (-1.0, float("inf"))
+    BEST: ClassVar[float] = float("inf")
+    SUPPORTS: ClassVar[str] = (
+        "Above 0 the most used features alone predict better than all others together; "
+        "it does not say what they stand for."
+    )
 
     score: float
     top: float
     rest: float
 
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """The gain, of any size."""
-        supports = (
-            "Above 0 the most used features alone predict better than all others together; "
-            "it does not say what they stand for."
-        )
-        whole = (-1.0, float("inf"))
-        return (Claim("score", "Concentration", whole, self.forgives, supports, best=float("inf")),)
-
-    def __float__(self) -> float:
-        return self.score
-
 
 def hoyer(w: Weights | Sequence[Any]) -> Sparsity:
-    """Hoyer sparsity (√d − 1/‖w‖₂)/(√d − 1) of shares of use: 0 when all are equal, 1 when one feature has all.
+    """Hoyer sparsity (√d − 1/‖w‖₂)/(√d − 1) of importances ``w``: 0 when all are equal, 1 when one feature has all.
 
-    Shares are counted weights, at least zero, made to sum to one; invariant to their scale and order.
+    Invariant to scale and order.
 
+    Parameters
+    ----------
+    w : array of shape (n_features,)
+        Importances such as split counts, at least 0 and not all 0; they are normalised to sum to one.
+
+    Returns
+    -------
+    Sparsity
+
+    Examples
+    --------
     >>> float(hoyer(np.array([2, 2, 2, 2]))), float(hoyer(np.array([0, 7, 0, 0])))
     (0.0, 1.0)
     >>> round(hoyer(np.array([1, 1, 0, 0])).score, 3)  # (2 − √2) / (2 − 1)
@@ -84,8 +88,19 @@ def hoyer(w: Weights | Sequence[Any]) -> Sparsity:
 
 
 def concentration(top: float, rest: float) -> Concentration:
-    """The gain (top − rest)/rest of the score of the most important features over that of the others; 0 when equal.
+    """Relative gain (top − rest)/rest of the most important features' score over that of the others; 0 when equal.
 
+    Parameters
+    ----------
+    top, rest : float
+        Scores of a predictor from the most important features, and from all others.
+
+    Returns
+    -------
+    Concentration
+
+    Examples
+    --------
     >>> round(concentration(0.7, 0.5).score, 3)
     0.4
     """

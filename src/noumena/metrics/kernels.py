@@ -1,14 +1,18 @@
-"""Kernel ridge regression: a smooth function between tables, exact for thousands of rows and by landmarks beyond.
+"""Kernel ridge regression: exact for thousands of rows, by the Nyström approximation beyond.
 
 ``f(x) = mean + Σ_i w_i exp(−γ ‖x − x_i‖²)`` with γ = 1/d on standardised inputs and the weights that minimise
 ``Σ ‖y − f(x)‖² + α wᵀKw``, α = 1. Targets need no standardisation: the fit is linear in them.
 
-Exact: ``(K + α) w = y`` by a Cholesky factorisation in the place of the one kernel matrix, 8·rows² bytes. Nyström: the
-sum runs over m landmarks, rows drawn at random, and ``(K_mn K_nm + α K_mm) w = K_mn y`` is summed over pieces of the
-rows, m² numbers in memory. ``K_mm`` is close to singular; 1e-6 is added to its diagonal, far below what α lets
-through (an eigenvalue μ of ``K_mm`` stands for one of about μ·n/m of ``K``, and those far below α = 1 are lost anyway).
+Exact: ``(K + α) w = y`` by a Cholesky factorisation in place, 8·rows² bytes. Nyström: the sum runs over m landmarks,
+rows drawn at random, and ``(K_mn K_nm + α K_mm) w = K_mn y`` is summed over chunks of rows, m² numbers in memory.
+``K_mm`` is close to singular; 1e-6 is added to its diagonal, far below what α lets through (an eigenvalue μ of
+``K_mm``
+stands for one of about μ·n/m of ``K``, and those far below α = 1 are lost anyway).
 
-Reference: Williams and Seeger (2001), "Using the Nyström Method to Speed Up Kernel Machines".
+References
+----------
+Williams and Seeger (2001), "Using the Nyström Method to Speed Up Kernel Machines".
+
 Deviations from scikit-learn's ``KernelRidge``: one kernel matrix in memory, standardised inside, landmarks.
 """
 
@@ -29,12 +33,12 @@ LANDMARKS = 3000
 JITTER = 1e-6
 PIECE = 2000
 CACHED = 2**17
-"""Kernel entries worked on at a time."""
+"""Kernel entries computed at a time, so that they stay in the processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
 class KernelRidge:
-    """A smooth function of rows: standardised centres (rows or landmarks), their weights, and how they were found."""
+    """A fitted regression: standardised centres (rows or landmarks), their weights, and the method."""
 
     centres: Float[np.ndarray, "centre source"]
     weights: Float[np.ndarray, "centre target"]
@@ -46,11 +50,11 @@ class KernelRidge:
     def __call__(self, new: Float[np.ndarray, "batch source"]) -> Float[np.ndarray, "batch target"]:
         """Targets at new rows."""
         rows, gamma = (new - self.mean) / self.spread, 1 / self.centres.shape[1]
-        found = np.empty((len(rows), self.weights.shape[1]))
+        predicted = np.empty((len(rows), self.weights.shape[1]))
         for start in range(0, len(rows), PIECE):
             part = slice(start, start + PIECE)
-            found[part] = rbf(rows[part], self.centres, gamma) @ self.weights
-        return found + self.level
+            predicted[part] = rbf(rows[part], self.centres, gamma) @ self.weights
+        return predicted + self.level
 
 
 def kernel_ridge(
@@ -61,8 +65,10 @@ def kernel_ridge(
     landmarks: int = LANDMARKS,
     random_state: Any = 0,
 ) -> KernelRidge:
-    """The smooth function from ``source`` to ``target``: exact up to ``most_exact`` rows, then by Nyström.
+    """Fit a kernel ridge regression, exactly up to ``most_exact`` rows, then with ``landmarks``.
 
+    Examples
+    --------
     >>> x = np.linspace(-2, 2, 200)[:, None]
     >>> function = kernel_ridge(x, np.sin(x))
     >>> function.method, bool(np.abs(function(x) - np.sin(x)).max() < 0.05)
@@ -83,7 +89,7 @@ def kernel_ridge(
 def rbf(
     a: Float[np.ndarray, "batch dim"], b: Float[np.ndarray, "centre dim"], gamma: float
 ) -> Float[np.ndarray, "batch centre"]:
-    """``exp(−γ ‖a − b‖²)`` for every pair of rows: 1 where they agree, and unchanged by a common shift or turn.
+    """``exp(−γ ‖a − b‖²)`` for every pair of rows: 1 where they agree, invariant to a common rigid motion.
 
     >>> rbf(np.array([[0.0], [3.0]]), np.array([[0.0], [1.0]]), 0.5).round(3).tolist()
     [[1.0, 0.607], [0.011, 0.135]]

@@ -1,4 +1,4 @@
-"""``dist_{Aff,L2}``: how far one mixture stays from another after the best affine map.
+"""``dist_{Aff,L2}``: how far one Gaussian mixture stays from another after the best affine map.
 
 ``min_{A,b} ‖p − (A,b)_# q‖_{L2}`` over invertible ``A``. All integrals are overlaps of Gaussians,
 ``∫ N(x; a, S) N(x; b, T) dx = N(a − b; 0, S + T)``, so that the distance and its gradient are exact; only the search
@@ -6,18 +6,20 @@ over maps is numerical. It runs in coordinates where both mixtures have mean zer
 and reflections and from the maps that match components with one another.
 
 The distance is zero iff the mixtures are affinely equivalent. It is not symmetric: densities have units, those of
-``p``. Maps that spread ``q`` thinner and thinner leave ``‖p‖``, so that ``normalised``, the distance over ``‖p‖``, lies
-in [0, 1]; it depends on the units of neither mixture.
+``p``. ``normalised``, the distance over ``‖p‖``, lies in [0, 1] and depends on the units of neither mixture.
 
-Reference: Kivva et al. (2022), section 4. Renamed: ``p_1, p_2`` are ``p, q``. There are no rows to shuffle, and no
-chance; the ceiling is 0.
+References
+----------
+Kivva, Rajendran, Ravikumar, Aragam (2022), "Identifiability of deep generative models without auxiliary information",
+section 4. Renamed: ``p_1, p_2`` are ``p, q``. There are no rows to shuffle and no chance level; the ceiling is 0.
 """
 
 from __future__ import annotations
 
+from collections import namedtuple
 from dataclasses import dataclass
 from math import log, pi, sqrt
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -29,7 +31,7 @@ from torch import Tensor
 from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
 from noumena.deprecated import renamed
-from noumena.metrics.record import Claim, Record
+from noumena.metrics.record import MetricRecord, ScoreClaim
 from noumena.mixtures import Mixture
 
 SINGULAR = 1e-10
@@ -37,16 +39,20 @@ SINGULAR = 1e-10
 TRIALS, TURNS, MATCHINGS = 64, 16, 5
 
 
-class Distances(NamedTuple):
-    """The two numbers of a distance."""
-
-    distance: Any
-    normalised: Any
+Distances = namedtuple("Distances", "distance normalised")
 
 
 @dataclass(frozen=True, kw_only=True)
-class AffineDistance(Record):
-    """The L2 distance after the best map ``x = A z + b`` of the second mixture; over ``‖p‖``, in [0, 1]; that map."""
+class AffineDistance(MetricRecord):
+    """Result of ``affine_distance``.
+
+    Attributes
+    ----------
+    distance, normalised : float
+        L2 distance after the best map ``x = A z + b`` of the second mixture, and the same over ``‖p‖``, in [0, 1].
+    A, b : array
+        That map.
+    """
 
     PARTS: ClassVar[Any] = Distances
 
@@ -56,7 +62,7 @@ class AffineDistance(Record):
     b: np.ndarray
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
+    def claims(self) -> tuple[ScoreClaim, ...]:
         """The distance in the units of p, and without units; less is better."""
         supports = (
             "0 says that the two mixtures are one up to an affine map; the search gives an upper bound, "
@@ -64,18 +70,18 @@ class AffineDistance(Record):
         )
         any_size, unit = (0.0, float("inf")), (0.0, 1.0)
         return (
-            Claim("distance", "Affine distance", any_size, self.forgives, supports, best=0.0),
-            Claim("normalised", "Affine distance, normalised", unit, self.forgives, supports, best=0.0),
+            ScoreClaim("distance", "Affine distance", any_size, self.forgives, supports, best=0.0),
+            ScoreClaim("normalised", "Affine distance, normalised", unit, self.forgives, supports, best=0.0),
         )
 
 
 def overlap(
-    a: Float[Tensor, "*batch latent"],
-    S: Float[Tensor, "*batch latent latent"],
-    b: Float[Tensor, "*batch latent"],
-    T: Float[Tensor, "*batch latent latent"],
-) -> Float[Tensor, "*batch"]:
-    """``∫ N(x; a, S) N(x; b, T) dx``; symmetric, positive, largest where the means agree.
+    a: Float[Tensor, "*#batch latent"],
+    S: Float[Tensor, "*#batch latent latent"],
+    b: Float[Tensor, "*#batch latent"],
+    T: Float[Tensor, "*#batch latent latent"],
+) -> Tensor:
+    """``∫ N(x; a, S) N(x; b, T) dx`` of every pair in a batch; symmetric, positive, largest where the means agree.
 
     Two standard normal densities overlap by ``1/√(4π)``:
 
@@ -91,11 +97,27 @@ def overlap(
 
 @renamed(seed="random_state")
 def affine_distance(p: Any, q: Any, *, restarts: int = 12, random_state: Any = 0) -> AffineDistance:
-    """Distance of mixture ``p`` from the nearest affine image of ``q``; both non-degenerate, in one dimension.
+    """L2 distance of mixture ``p`` from the nearest affine image of ``q``.
 
-    The search finds mixtures that are equivalent, or nearly; far from that there are many local minima, and what is
-    found is an upper bound that more ``restarts`` can only lower.
+    Equivalent mixtures are found; far from equivalence there are many local minima, and the result is an upper bound
+    that
+    more ``restarts`` can only lower.
 
+    Parameters
+    ----------
+    p, q : Mixture or fitted GaussianMixture
+        Non-degenerate mixtures of one dimension.
+    restarts : int
+        Starts of the search.
+    random_state : int, Generator or None
+        Seed of the starts.
+
+    Returns
+    -------
+    AffineDistance
+
+    Examples
+    --------
     >>> p = Mixture([0.5, 0.5], [[0], [4]], [[[1]], [[1]]])
     >>> found = affine_distance(p, p.pushed([[3]], [1]))  # x ↦ 3x + 1 is undone by x/3 − 1/3, or mirrored
     >>> round(found.distance, 5), round(abs(found.A.item()), 4)
@@ -147,13 +169,7 @@ class _Search:
     @staticmethod
     def product(w: Tensor, m: Tensor, S: Tensor, v: Tensor, c: Tensor, T: Tensor) -> Tensor:
         """``⟨p, q⟩`` of two mixtures; the second may be a batch of images."""
-        shape = (*c.shape[:-2], len(w), c.shape[-2])
-        pairs = overlap(
-            m[:, None].expand(*shape, -1),
-            S[:, None].expand(*shape, -1, -1),
-            c[..., None, :, :].expand(*shape, -1),
-            T[..., None, :, :, :].expand(*shape, -1, -1),
-        )
+        pairs = overlap(m[:, None], S[:, None], c[..., None, :, :], T[..., None, :, :, :])
         return torch.einsum("...jk,j,k->...", pairs, w, v)
 
     def excess(self, A: Float[Tensor, "*batch n n"], b: Float[Tensor, "*batch n"]) -> Float[Tensor, "*batch"]:
@@ -165,7 +181,7 @@ class _Search:
         return 1 + (self.norm_q / size - 2 * cross) / self.norm_p
 
     def starts(self, restarts: int, random: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The best few among rotations, reflections and maps that match all components, or one with one."""
+        """The best among rotations, reflections and maps that match all components, or one with one."""
         n = self.n
         turns = ortho_group.rvs(n, size=TRIALS, random_state=random) if n > 1 else np.array([1.0, -1.0])
         turns = np.concatenate([[np.eye(n), self.signed()], np.reshape(turns, (-1, n, n))])
@@ -173,15 +189,15 @@ class _Search:
         A, b = self.onto(turns)
         A, b = np.concatenate([turns, A]), np.concatenate([np.zeros((len(turns), n)), b])
         heights = self.excess(torch.tensor(A), torch.tensor(b)).numpy()
-        _, kept = np.unique(heights.round(6), return_index=True)  # the lowest first, equal ones once
-        return [(A[i], b[i]) for i in kept[:restarts]]
+        _, lowest = np.unique(heights.round(6), return_index=True)  # the lowest first, equal ones once
+        return [(A[i], b[i]) for i in lowest[:restarts]]
 
     def onto(self, turns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Maps that lay one component of ``q`` on one of ``p``, for every pair and several rotations."""
         roots = np.linalg.cholesky(self.p.covariances)
         back = np.linalg.inv(np.linalg.cholesky(self.q.covariances))
-        few = turns[: max(TURNS, TRIALS // (len(roots) * len(back)))]
-        A = np.einsum("iab,tbc,jcd->tijad", roots, few, back)
+        rotations = turns[: max(TURNS, TRIALS // (len(roots) * len(back)))]
+        A = np.einsum("iab,tbc,jcd->tijad", roots, rotations, back)
         b = self.p.means[:, None] - np.einsum("tijad,jd->tija", A, self.q.means)
         return A.reshape(-1, self.n, self.n), b.reshape(-1, self.n)
 
@@ -196,7 +212,7 @@ class _Search:
         return (U * np.where((m * c).sum(axis=0) < 0, -1, 1)) @ V.T
 
     def matched(self, R: np.ndarray) -> np.ndarray:
-        """A rotation turned so that matched components agree: assignment and rotation in turns."""
+        """A rotation refined by alternating assignment of components and Procrustes rotation."""
         p, q = self.p, self.q
         for _ in range(MATCHINGS):
             means, spreads = q.means @ R.T, R @ q.covariances @ R.T
@@ -217,10 +233,10 @@ class _Search:
             return value.item(), torch.autograd.grad(value, t)[0].numpy()
 
         start = np.concatenate([A.ravel(), b])
-        found = minimize(
+        optimum = minimize(
             value_and_slope, start, jac=True, method="L-BFGS-B", options={"maxiter": 300, "ftol": 1e-15, "gtol": 1e-10}
         )
-        return float(found.fun), found.x[: n * n].reshape(n, n), found.x[n * n :]
+        return float(optimum.fun), optimum.x[: n * n].reshape(n, n), optimum.x[n * n :]
 
 
 def _invariants(law: Mixture) -> np.ndarray:

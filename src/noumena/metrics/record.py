@@ -1,13 +1,10 @@
-"""Record: a number is reported with its range, its level of chance, its ceiling, its uncertainty, and what it supports.
+"""What every metric returns: its scores with range, chance level, ceiling, uncertainty, and what they support.
 
-Every metric returns a frozen record. What the number forgives is an ``Ambiguity``; what it supports is a sentence.
-``chance`` is the value for learned latents with shuffled rows, which know nothing; ``ceiling`` is the value for the
-true latents in place of the learned ones; ``uncertainty`` comes from halves of the rows. All three have the shape of
-the value: a number, or a tuple with the names of several.
-
-Uncertainty. Rows are drawn *without* replacement, half of them at a time. The spread of a score over such halves is the
-standard error of the score on all rows (for a mean exactly: ``σ²/m·(1 − m/n) = σ²/n`` for ``m = n/2``). Draws with
-replacement would put copies of one row on both sides of a held-out split, and neighbours at distance zero.
+``chance`` is the mean score of learned latents with shuffled rows, ``ceiling`` the score of the true latents in place
+of the learned ones, ``uncertainty`` comes from subsampling (Politis and Romano 1994): the standard deviation of a score
+over random halves of the rows, drawn without replacement, is its standard error on all rows (for a mean exactly:
+``σ²/m·(1 − m/n) = σ²/n`` for ``m = n/2``). A bootstrap would put copies of one row on both sides of a held-out split.
+All three have the shape of the value: a number, or a named tuple of several.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ WIDTH = 1.96
 
 @dataclass(frozen=True)
 class Interval:
-    """A value's standard error, its 95 % interval and the halves of the rows that it comes from."""
+    """Standard error and 95 % confidence interval of a score, and the number of subsamples behind them."""
 
     error: float
     low: float
@@ -39,23 +36,36 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """What one number of a record is: its field, title, range and best value, and what it forgives and supports."""
+class ScoreClaim:
+    """What one score is, and what a good value of it supports.
+
+    Attributes
+    ----------
+    field, title : str
+        Its field in the record, and its name in print.
+    range : tuple of float
+        The least and the largest possible value.
+    forgives : Ambiguity or None
+        Maps of the learned latents that leave the score unchanged; None: no map.
+    supports : str
+        The sentence that a good value supports, and what it does not test.
+    best : float
+        The value of a perfect result.
+    """
 
     field: str
     title: str
     range: tuple[float, float]
     forgives: Any
-    """An ``Ambiguity``, or None: nothing."""
     supports: str
     best: float = 1.0
 
 
 @dataclass(frozen=True)
-class Number:
-    """One number of a record with all that is known about it."""
+class ScoreNumber:
+    """One score of a record with its claim, chance level, ceiling and uncertainty."""
 
-    claim: Claim
+    claim: ScoreClaim
     value: float
     chance: float | None = None
     ceiling: float | None = None
@@ -69,13 +79,25 @@ class Number:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
-    """What a metric found; its fields are the parts, ``numbers`` what can be quoted.
+class MetricRecord:
+    """Base of what the metrics return.
 
-    A record of one number has it in ``score``; one of several names them by a tuple class, ``PARTS``.
+    A record of one score has it in ``score`` and names it by ``TITLE``, ``RANGE``, ``SUPPORTS`` and ``BEST``; one of
+    several scores names them by a named tuple, ``PARTS``, and overrides ``claims``.
+
+    Attributes
+    ----------
+    forgives : Ambiguity
+        Maps of the learned latents that leave the score unchanged.
+    chance, ceiling, uncertainty : float, Interval, named tuple or None
+        Of shuffled rows, of the true latents themselves, and from subsampling; None where not measured.
     """
 
     PARTS: ClassVar[Any] = None
+    TITLE: ClassVar[str] = ""
+    RANGE: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    SUPPORTS: ClassVar[str] = ""
+    BEST: ClassVar[float] = 1.0
 
     forgives: Ambiguity
     chance: Any = None
@@ -83,20 +105,22 @@ class Record:
     uncertainty: Any = None
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
-        """What each number is, in the order of ``PARTS``."""
-        raise NotImplementedError
+    def claims(self) -> tuple[ScoreClaim, ...]:
+        """What each score is, in the order of ``PARTS``."""
+        if not self.TITLE:
+            raise NotImplementedError
+        return (ScoreClaim("score", self.TITLE, self.RANGE, self.forgives, self.SUPPORTS, self.BEST),)
 
     @property
     def value(self) -> Any:
-        """The score, or the tuple of scores."""
+        """The score, or the named tuple of scores."""
         return self.score if self.PARTS is None else self.PARTS(*(getattr(self, name) for name in self.PARTS._fields))  # type: ignore[attr-defined]
 
     @property
-    def numbers(self) -> tuple[Number, ...]:
-        """Every number with its claim, chance, ceiling and uncertainty."""
+    def numbers(self) -> tuple[ScoreNumber, ...]:
+        """Every score with its claim, chance level, ceiling and uncertainty."""
         return tuple(
-            Number(
+            ScoreNumber(
                 claim,
                 float(getattr(self, claim.field)),
                 *(_part(beside, claim.field) for beside in (self.chance, self.ceiling, self.uncertainty)),
@@ -104,17 +128,20 @@ class Record:
             for claim in self.claims
         )
 
+    def __float__(self) -> float:
+        return float(self.score)  # type: ignore[attr-defined]
+
     def __str__(self) -> str:
         return f"{', '.join(map(str, self.numbers))}; forgives {self.forgives or 'nothing'}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, words and lists."""
+        """The record as plain numbers, strings and lists, ready for JSON."""
         content = {field.name: plain(getattr(self, field.name)) for field in fields(self)}
-        said = {number.claim.title: number.claim.supports for number in self.numbers}
-        return content | {"range": {c.title: plain(c.range) for c in self.claims}, "supports": said}
+        supports = {number.claim.title: number.claim.supports for number in self.numbers}
+        return content | {"range": {c.title: plain(c.range) for c in self.claims}, "supports": supports}
 
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=MetricRecord)
 Table = Float[np.ndarray, "batch _"]
 
 
@@ -123,8 +150,10 @@ def _part(beside: Any, name: str) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A value of numbers, words, lists and dictionaries only; None for what is not finite.
+    """A value made of numbers, strings, lists and dictionaries only; None for what is not finite.
 
+    Examples
+    --------
     >>> plain({"a": np.array([1, 2]), "up to": Ambiguity("affine"), "n": np.float64(0.5)})
     {'a': [1, 2], 'up to': 'affine', 'n': 0.5}
     """
@@ -146,59 +175,74 @@ def plain(value: Any) -> Any:
 
 
 def counted_zero(constant: tuple[int, ...], letter: str) -> str:
-    """What a printed record adds about columns that never vary; nothing where all do.
+    """What a printed record adds about constant columns; nothing where all vary.
 
+    Examples
+    --------
     >>> counted_zero((2,), "z"), counted_zero((), "z")
     ('; constant and counted 0: z3', '')
     """
-    return f"; constant and counted 0: {checks.few([f'{letter}{j + 1}' for j in constant])}" if constant else ""
+    return f"; constant and counted 0: {checks.listed([f'{letter}{j + 1}' for j in constant])}" if constant else ""
 
 
-def surrounded(
+def evaluate(
     measure: Callable[[Table, Table], R],
     z: Table,
     z_hat: Table,
     *,
     shuffles: int = 0,
     ceiling: bool = False,
-    bootstrap: int = 0,
+    subsamples: int = 0,
     seed: int = 0,
 ) -> R:
-    """``measure(z, z_hat)`` with what was asked for beside it; ``measure`` itself must take any rows.
+    """``measure(z, z_hat)``, with chance level, ceiling and standard errors where asked for.
 
-    ``shuffles`` copies of ``z_hat`` with shuffled rows give the chance, ``bootstrap`` halves of the rows the
-    uncertainty, and ``z`` in place of ``z_hat`` the ceiling; 0 and False: not measured.
+    Parameters
+    ----------
+    measure : callable
+        From true and learned latents, of any rows, to a record.
+    z, z_hat : array of shape (n_samples, n_latents)
+        True and learned latents.
+    shuffles : int
+        Copies of ``z_hat`` with shuffled rows whose mean score is the chance level; 0: not measured.
+    ceiling : bool
+        Also measure ``z`` in place of ``z_hat``.
+    subsamples : int
+        Random half-samples of the rows for the standard error, at least 10; 0: not measured.
+    seed : int
+        Seed of shuffles and subsamples.
     """
-    shuffles, bootstrap = checks.count(shuffles, "shuffles", minimum=0), checks.count(bootstrap, "bootstrap", minimum=0)
-    few = 0 < bootstrap < FEWEST_DRAWS
-    checks.require(not few, f"bootstrap must be 0 or at least {FEWEST_DRAWS} halves of the rows.", bootstrap)
-    found, n = measure(z, z_hat), len(z)
+    shuffles = checks.count(shuffles, "shuffles", minimum=0)
+    subsamples = checks.count(subsamples, "subsamples", minimum=0)
+    too_few = 0 < subsamples < FEWEST_DRAWS
+    checks.require(not too_few, f"subsamples must be 0 or at least {FEWEST_DRAWS} halves of the rows.", subsamples)
+    record, n = measure(z, z_hat), len(z)
     if shuffles:
         rng = seeds.numpy_generator(seed, "shuffled rows")
         levels = [measure(z, z_hat[rng.permutation(n)]).value for _ in range(shuffles)]
-        found = replace(found, chance=_like(found, np.asarray(np.mean(levels, axis=0))))
+        record = replace(record, chance=_like(record, np.asarray(np.mean(levels, axis=0))))
     if ceiling:
-        found = replace(found, ceiling=measure(z, z).value)
-    if bootstrap:
+        record = replace(record, ceiling=measure(z, z).value)
+    if subsamples:
         rng = seeds.numpy_generator(seed, "halves of the rows")
-        halves = (np.sort(rng.permutation(n)[: n // 2]) for _ in range(bootstrap))
+        halves = (np.sort(rng.permutation(n)[: n // 2]) for _ in range(subsamples))
         drawn = np.array([measure(z[half], z_hat[half]).value for half in halves])
-        found = replace(found, uncertainty=_intervals(found, drawn))
-    return found
+        record = replace(record, uncertainty=_intervals(record, drawn))
+    return record
 
 
-def _like(found: Record, values: np.ndarray) -> Any:
+def _like(record: MetricRecord, values: np.ndarray) -> Any:
     """Numbers in the shape of a record's value."""
-    return float(values) if found.PARTS is None else found.PARTS(*np.asarray(values).tolist())
+    return float(values) if record.PARTS is None else record.PARTS(*np.asarray(values).tolist())
 
 
-def _intervals(found: Record, drawn: np.ndarray) -> Any:
+def _intervals(record: MetricRecord, values: np.ndarray) -> Any:
     """Intervals in the shape of a record's value, inside the range of each number."""
-    ranges = {claim.field: claim.range for claim in found.claims}
-    names = ("score",) if found.PARTS is None else found.PARTS._fields
+    ranges = {claim.field: claim.range for claim in record.claims}
+    names = ("score",) if record.PARTS is None else record.PARTS._fields
     made = []
-    for name, draws in zip(names, drawn.reshape(len(drawn), len(names)).T, strict=True):
-        value, error = float(getattr(found, name)), float(draws.std(ddof=1))
+    for name, draws in zip(names, values.reshape(len(values), len(names)).T, strict=True):
+        value, error = float(getattr(record, name)), float(draws.std(ddof=1))
         low, high = np.clip([value - WIDTH * error, value + WIDTH * error], *ranges.get(name, (-np.inf, np.inf)))
-        made.append(Interval(error, float(low), float(high), len(drawn)))
-    return made[0] if found.PARTS is None else found.PARTS(*made)
+        made.append(Interval(error, float(low), float(high), len(values)))
+    return made[0] if record.PARTS is None else record.PARTS(*made)

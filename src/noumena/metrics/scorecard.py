@@ -1,10 +1,9 @@
 """Scorecard: every score of learned against true latents in one table, each with what it forgives and supports.
 
-Scores differ in what they forgive, so that together they say up to what the true latents were found: the reading is
-the smallest group of maps under which every factor's own score comes within 5 % of what the truth itself gets. It is a
-reading of these rows, not a theorem.
-
-Whoever chooses a model by such a table has tuned on the true latents; report it on rows and seeds that chose nothing.
+Scores differ in what they forgive; together they say up to what the true latents were found: the smallest group of
+maps
+under which every factor's own score comes within 5 % of what the truth itself gets. This describes the given rows and
+proves nothing; and who selects a model by such a table has tuned on the true latents.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from noumena.metrics.correlation import mcc
 from noumena.metrics.disentanglement import dci
 from noumena.metrics.explicitness import modularity
 from noumena.metrics.factor_vae_score import factor_vae_score
-from noumena.metrics.factors import PER_NAME, Factors, factors_of
+from noumena.metrics.factors import ROWS_PER_CATEGORY, FactorTable, factors_of
 from noumena.metrics.gaps import mig, sap
 from noumena.metrics.information import InfoMEC, infomec
-from noumena.metrics.record import Number, Record
+from noumena.metrics.record import MetricRecord, ScoreNumber
 from noumena.metrics.regression import Regression, r2
 from noumena.metrics.slots import sis
 
@@ -40,7 +39,7 @@ ROWS = 10_000
 NEAR = 0.95
 """Share of the ceiling from which a score counts as reached."""
 
-OF_QUANTITIES = {
+NUMERIC_METRICS = {
     "mcc": mcc,
     "mcc_spearman": partial(mcc, correlation="spearman"),
     "mcc_held_out": partial(mcc, held_out=True),
@@ -51,10 +50,10 @@ OF_QUANTITIES = {
     "sis": sis,
     "block_r2": block_r2,
 }
-"""Scores that read factors as numbers; factors that are names are left out of them, but for the one below."""
-WITH_NAMES = "r2_true_to_learned"
-"""Learned latents are its targets, and one that holds a name is rightly told from it alone: names are inputs."""
-OF_FACTORS = {
+"""Scores that read factors as numbers; nominal factors are left out of them, but for the one below."""
+ONE_HOT_METRIC = "r2_true_to_learned"
+"""Its inputs are the factors, nominal ones as one-hot columns."""
+FACTOR_METRICS = {
     "dci": dci,
     "infomec": infomec,
     "mig": mig,
@@ -63,19 +62,34 @@ OF_FACTORS = {
     "factor_vae": factor_vae_score,
 }
 """Scores that treat discrete and continuous factors each in their way."""
-METRICS = (*OF_QUANTITIES, *OF_FACTORS)
+METRICS = (*NUMERIC_METRICS, *FACTOR_METRICS)
 LADDER = ("mcc", "mcc_spearman", "r2", "kernel_r2")
 """Scores from the least forgiving to the most."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scorecard:
-    """Records by name, what was scored, and what could not be (``refused``, a sentence for each).
+    """All scores of learned against true latents.
 
-    ``quantities`` are the factors that correlations and R² are about: those that are not names.
+    Attributes
+    ----------
+    records : dict of str to MetricRecord
+        The scores by name; ``card["mcc"]`` is one of them.
+    kinds : str
+        Which factors were discrete.
+    factors, quantities, latents : tuple of str
+        Names of the factors, of the numeric ones that correlations and R² are about, and of the learned latents.
+    rows : int
+        Rows looked at.
+    notes : tuple of str
+        What was left out, and why.
+    refused : dict of str to str
+        Scores that could not be computed, and why.
+    still : tuple of str
+        Constant factors that were left out.
     """
 
-    records: dict[str, Record]
+    records: dict[str, MetricRecord]
     kinds: str
     factors: tuple[str, ...]
     quantities: tuple[str, ...]
@@ -84,9 +98,8 @@ class Scorecard:
     notes: tuple[str, ...] = ()
     refused: dict[str, str] = field(default_factory=dict)
     still: tuple[str, ...] = ()
-    """Factors that never vary, where they are left out."""
 
-    def __getitem__(self, name: str) -> Record:
+    def __getitem__(self, name: str) -> MetricRecord:
         checks.require(name in self.records, f"The score must be one of {', '.join(self.records)}.", repr(name))
         return self.records[name]
 
@@ -100,18 +113,18 @@ class Scorecard:
         return len(self.records)
 
     @property
-    def numbers(self) -> tuple[Number, ...]:
+    def numbers(self) -> tuple[ScoreNumber, ...]:
         """All numbers of all records, in their order."""
         return tuple(number for record in self.records.values() for number in record.numbers)
 
     @property
     def up_to(self) -> Ambiguity | None:
-        """The smallest group among those asked for under which every factor is found; None: no group."""
+        """The smallest group of maps among those asked for under which every factor is found; None: none."""
         return next((self.records[name].forgives for name in self._ladder if not self._missed(name)), None)
 
     @property
     def reading(self) -> str:
-        """What the scores say together, in one sentence."""
+        """Up to what the true latents were found, in one sentence."""
         if not self._ladder:
             return "No score was asked for that tells up to what the latents were found."
         if self.up_to is not None:
@@ -121,7 +134,7 @@ class Scorecard:
             return f"On these rows {every} was found up to {_WORDS[self.up_to.group]}."
         most = self._ladder[-1]
         missed = self._missed(most)
-        which = "no true latent was" if len(missed) == len(self.quantities) else f"{checks.few(missed)} were not"
+        which = "no true latent was" if len(missed) == len(self.quantities) else f"{checks.listed(missed)} were not"
         which = f"{missed[0]} was not" if len(missed) == 1 < len(self.quantities) else which
         return f"On these rows {which} found, not even up to {_WORDS[self.records[most].forgives.group]}."
 
@@ -130,11 +143,11 @@ class Scorecard:
         return [name for name in LADDER if name in self.records]
 
     def _missed(self, name: str) -> list[str]:
-        """Factors whose own score is not near the ceiling."""
+        """Factors whose own score is below ``NEAR`` of the ceiling."""
         record: Any = self.records[name]
         best = 1.0 if record.ceiling is None else record.ceiling
-        each = record.per_target if isinstance(record, Regression) else record.per_latent
-        return [factor for factor, value in zip(self.quantities, each, strict=True) if not value >= NEAR * best > 0]
+        scores = record.per_target if isinstance(record, Regression) else record.per_latent
+        return [factor for factor, value in zip(self.quantities, scores, strict=True) if not value >= NEAR * best > 0]
 
     def __str__(self) -> str:
         header = ("score", "value", "±", "chance", "ceiling", "best", "forgives")
@@ -143,8 +156,8 @@ class Scorecard:
         table = "\n".join(_line(line, wide) for line in lines)
         refused = [f"{name}: {sentence}" for name, sentence in self.refused.items()]
         size = f"{self.rows} rows, {len(self.factors)} factors, {len(self.latents)} learned latents."
-        said = [f"{note}." for note in self.notes]
-        return "\n".join([self.reading, "", table, "", size, f"{self.kinds}.", *said, *refused])
+        notes = [f"{note}." for note in self.notes]
+        return "\n".join([self.reading, "", table, "", size, f"{self.kinds}.", *notes, *refused])
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Every score whose best value is 1, as a dot beside chance (a ring), its ceiling (a bar) and its interval.
@@ -181,7 +194,7 @@ class Scorecard:
         return charts.levels(rows, limits=(min([0.0, *levels]) - 0.02, 1.02), ax=ax)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, words and lists."""
+        """The scorecard as plain numbers, strings and lists, ready for JSON."""
         return {
             "reading": self.reading,
             "kinds": self.kinds,
@@ -202,7 +215,7 @@ _WORDS = {
 }
 
 
-@renamed(seed="random_state")
+@renamed(seed="random_state", bootstrap="subsamples")
 def score(
     z: Any,
     z_hat: Any,
@@ -212,21 +225,48 @@ def score(
     slots: Any = None,
     shuffles: int | None = None,
     ceiling: bool = True,
-    bootstrap: int = 0,
+    subsamples: int = 0,
     rows: int | None = ROWS,
     random_state: Any = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Scorecard:
-    """Score learned latents ``z_hat`` against true latents ``z``, both (batch, latent), by all metrics or those named.
+    """Score learned latents ``z_hat`` against true latents ``z``, by all metrics or those named.
 
-    ``z`` may be a data frame and may hold names; ``discrete`` says which factors are (detected by default). ``slots``
-    are sizes of groups of true latents, for ``sis`` and ``block_r2`` (each latent alone by default). At most ``rows``
-    rows are looked at, drawn at random (None: all). ``shuffles`` of the rows give the chance (None: each score has its
-    own number), ``ceiling`` scores the truth itself beside, ``bootstrap`` halves of the rows give uncertainties. Under
-    ``"all"`` a score that cannot be had is refused in a sentence, not raised. A factor that never varies is left out;
-    with ``slots``, which count all latents, each score keeps its own rule for it. A factor that is a name is left out
-    of correlations and R², but R² from true to learned takes a column of 0 and 1 for each name.
+    Constant factors are left out, unless ``slots`` count them. Nominal factors are left out of correlations and R²,
+    but R²
+    from true to learned takes one-hot columns of them.
 
+    Parameters
+    ----------
+    z : array, DataFrame or FactorTable of shape (n_samples, n_factors)
+        True latents; columns of strings are nominal factors.
+    z_hat : array or DataFrame of shape (n_samples, n_latents)
+        Learned latents of the same rows.
+    metrics : "all", str or list of str
+        Names among ``noumena.metrics.scorecard.METRICS``; under "all" what cannot be scored is noted, not raised.
+    discrete : bool, list of bool, list of int or list of str, optional
+        Which factors are discrete; detected by default.
+    slots : int or sequence of int, optional
+        Groups of true latents, for ``sis`` and ``block_r2``; each latent alone by default.
+    shuffles : int, optional
+        Row shuffles for the chance levels; each score's own number by default.
+    ceiling : bool
+        Also score the truth itself.
+    subsamples : int
+        Half-samples for the standard errors; 0: not measured.
+    rows : int, optional
+        Larger tables are subsampled to so many rows; None: all.
+    random_state : int, Generator or None
+        Seed of everything random.
+    progress : callable, optional
+        Is given the name of every score before it is computed.
+
+    Returns
+    -------
+    Scorecard
+
+    Examples
+    --------
     >>> z = np.random.default_rng(0).normal(size=(300, 2))
     >>> card = score(z, -z[:, ::-1], metrics=["mcc", "r2"])
     >>> card.reading
@@ -241,18 +281,18 @@ def score(
     z_hat = checks.table(z_hat, "z_hat", min_rows=10)
     checks.same_batch(factors.values, z_hat)
     factors, z_hat, notes = _thinned(factors, z_hat, rows, seed)
-    beside: dict[str, Any] = {"ceiling": ceiling, "bootstrap": bootstrap, "random_state": seed}
-    beside |= {} if shuffles is None else {"shuffles": checks.count(shuffles, "shuffles", minimum=0)}
-    asked = _asked(factors, z_hat, slots, beside)
+    options: dict[str, Any] = {"ceiling": ceiling, "subsamples": subsamples, "random_state": seed}
+    options |= {} if shuffles is None else {"shuffles": checks.count(shuffles, "shuffles", minimum=0)}
+    calls = _asked(factors, z_hat, slots, options)
     notes += _about_names(factors, wanted)
     still = tuple(name for j, name in enumerate(factors.names) if slots is None and j not in factors.varying)
-    notes += (f"Factors that never vary are left out: {checks.few(still)}",) if still else ()
+    notes += (f"Factors that never vary are left out: {checks.listed(still)}",) if still else ()
     records, refused = {}, {}
     for name in wanted:
         if progress is not None:
             progress(f"{name} …")
         try:
-            records[name] = asked[name]()
+            records[name] = calls[name]()
         except InputError as error:
             if wanted != METRICS:
                 raise
@@ -264,28 +304,28 @@ def score(
     return Scorecard(records, str(factors), *names, len(z_hat), notes, refused, still)
 
 
-def _about_names(factors: Factors, wanted: tuple[str, ...]) -> tuple[str, ...]:
+def _about_names(factors: FactorTable, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """Which scores leave out the factors that are names, and which takes them in."""
-    few = [j for j in factors.nominal if j not in factors.spelled]
-    names, taken, rare = (", ".join(factors.names[j] for j in js) for js in (factors.nominal, factors.spelled, few))
-    others = any(name in OF_QUANTITIES and name != WITH_NAMES for name in wanted)
-    asked = WITH_NAMES in wanted
-    said = {
+    sparse = [j for j in factors.nominal if j not in factors.one_hot]
+    names, taken, rare = (", ".join(factors.names[j] for j in js) for js in (factors.nominal, factors.one_hot, sparse))
+    others = any(name in NUMERIC_METRICS and name != ONE_HOT_METRIC for name in wanted)
+    asked = ONE_HOT_METRIC in wanted
+    notes = {
         f"Factors that are names have no order and are left out of correlations and R²: {names}": others and names,
         f"R² from true to learned takes a column of 0 and 1 for each name: {taken}": asked and taken,
-        f"It leaves out factors with fewer than {PER_NAME} rows for a name: {rare}": asked and rare,
+        f"It leaves out factors with fewer than {ROWS_PER_CATEGORY} rows for a name: {rare}": asked and rare,
     }
-    return tuple(sentence for sentence, due in said.items() if due)
+    return tuple(sentence for sentence, due in notes.items() if due)
 
 
-def _remarks(records: dict[str, Record], latents: tuple[str, ...]) -> tuple[str, ...]:
+def _remarks(records: dict[str, MetricRecord], latents: tuple[str, ...]) -> tuple[str, ...]:
     """What single scores remark: groups, bins and latents left out."""
-    said = [f"FactorVAE score: {note.removesuffix('.')}" for note in getattr(records.get("factor_vae"), "notes", ())]
+    notes = [f"FactorVAE score: {note.removesuffix('.')}" for note in getattr(records.get("factor_vae"), "notes", ())]
     infomec = records.get("infomec")
     if isinstance(infomec, InfoMEC) and len(infomec.active) < len(latents):
         inactive = [name for i, name in enumerate(latents) if i not in infomec.active]
-        said.append(f"InfoMEC: latents of small range are left out of InfoM and InfoC: {checks.few(inactive)}")
-    return tuple(said)
+        notes.append(f"InfoMEC: latents of small range are left out of InfoM and InfoC: {checks.listed(inactive)}")
+    return tuple(notes)
 
 
 def _wanted(metrics: Any) -> tuple[str, ...]:
@@ -306,54 +346,58 @@ def _numbered(z_hat: np.ndarray) -> tuple[str, ...]:
 
 
 def _thinned(
-    factors: Factors, z_hat: np.ndarray, rows: int | None, seed: int
-) -> tuple[Factors, np.ndarray, tuple[str, ...]]:
+    factors: FactorTable, z_hat: np.ndarray, rows: int | None, seed: int
+) -> tuple[FactorTable, np.ndarray, tuple[str, ...]]:
     most = len(z_hat) if rows is None else checks.count(rows, "rows", minimum=10)
     if len(z_hat) <= most:
         return factors, z_hat, ()
-    kept = np.sort(seeds.numpy_generator(seed, "rows of a scorecard").permutation(len(z_hat))[:most])
-    return factors.at(kept), z_hat[kept], (f"{most} of {len(z_hat)} rows were drawn at random",)
+    kept_rows = np.sort(seeds.numpy_generator(seed, "rows of a scorecard").permutation(len(z_hat))[:most])
+    return factors.at(kept_rows), z_hat[kept_rows], (f"{most} of {len(z_hat)} rows were drawn at random",)
 
 
-def _measured(factors: Factors, slots: Any) -> list[int]:
+def _measured(factors: FactorTable, slots: Any) -> list[int]:
     """The factors that are quantities: no names, and varying ones, unless slots count them all."""
     among = range(len(factors.names)) if slots is not None else factors.varying.tolist()
     return [j for j in among if j not in factors.nominal]
 
 
-def _asked(factors: Factors, z_hat: np.ndarray, slots: Any, beside: dict[str, Any]) -> dict[str, Callable[[], Record]]:
+def _asked(
+    factors: FactorTable, z_hat: np.ndarray, slots: Any, options: dict[str, Any]
+) -> dict[str, Callable[[], MetricRecord]]:
     """Every score as a call without arguments."""
     measured = _measured(factors, slots)
     z = factors.values[:, measured]
 
-    def of_quantities(metric: Callable[..., Record], **extra: Any) -> Record:
+    def of_quantities(metric: Callable[..., MetricRecord], **extra: Any) -> MetricRecord:
         checks.require(bool(measured), "Some factor must be a quantity that varies.", "none")
-        return metric(z, z_hat, **beside | extra)
+        return metric(z, z_hat, **options | extra)
 
-    def with_names(metric: Callable[..., Record]) -> Record:
+    def with_names(metric: Callable[..., MetricRecord]) -> MetricRecord:
         """A score whose inputs are quantities and names; its ceiling tells the quantities alone."""
         inputs = np.hstack([z, factors.indicators])
         must = "Some factor must be a quantity that varies, or have rows enough for each of its names."
         checks.require(inputs.shape[1] > 0, must, "none")
-        found = metric(inputs, z_hat, **beside | {"ceiling": False})
-        if not beside["ceiling"] or not measured:
-            return found
-        return replace(found, ceiling=metric(inputs, z, shuffles=0, random_state=beside["random_state"]).value)
+        record = metric(inputs, z_hat, **options | {"ceiling": False})
+        if not options["ceiling"] or not measured:
+            return record
+        return replace(record, ceiling=metric(inputs, z, shuffles=0, random_state=options["random_state"]).value)
 
-    def with_slots(metric: Callable[..., Record], name: str) -> Record:
+    def with_slots(metric: Callable[..., MetricRecord], name: str) -> MetricRecord:
         checks.require(not factors.nominal, f"{name} must be given numbers.", "factors that are names")
         alike = z.shape[1] == z_hat.shape[1]
         must = "sis must be given as many learned latents as true ones, or be called with learned_slots."
         checks.require(alike or metric is not sis, must, f"{z_hat.shape[1]} and {z.shape[1]}")
         return of_quantities(metric, **{"slots" if metric is sis else "blocks": z.shape[1] if slots is None else slots})
 
-    calls: dict[str, Callable[[], Record]] = {n: partial(of_quantities, metric) for n, metric in OF_QUANTITIES.items()}
-    calls |= {name: partial(with_slots, OF_QUANTITIES[name], name) for name in ("sis", "block_r2")}
-    calls[WITH_NAMES] = partial(with_names, OF_QUANTITIES[WITH_NAMES])
-    return calls | {name: partial(metric, factors, z_hat, **beside) for name, metric in OF_FACTORS.items()}
+    calls: dict[str, Callable[[], MetricRecord]] = {
+        n: partial(of_quantities, metric) for n, metric in NUMERIC_METRICS.items()
+    }
+    calls |= {name: partial(with_slots, NUMERIC_METRICS[name], name) for name in ("sis", "block_r2")}
+    calls[ONE_HOT_METRIC] = partial(with_names, NUMERIC_METRICS[ONE_HOT_METRIC])
+    return calls | {name: partial(metric, factors, z_hat, **options) for name, metric in FACTOR_METRICS.items()}
 
 
-def _cells(number: Number, quantities: tuple[str, ...]) -> tuple[str, ...]:
+def _cells(number: ScoreNumber, quantities: tuple[str, ...]) -> tuple[str, ...]:
     claim = number.claim
     spread = None if number.uncertainty is None else number.uncertainty.error
     levels = (number.value, spread, number.chance, number.ceiling)

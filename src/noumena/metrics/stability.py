@@ -1,14 +1,14 @@
 """Stability: do several models find the same latents? Consistency, not correctness.
 
-The mean MCC over all pairs of models, each averaged over the latents of the wider model. Chance is the mean of the
-pairs' chances (shuffled rows); the ceiling is 1.
+The mean MCC over all pairs of models, each averaged over the latents of the wider model. The chance level is the mean
+of the pairs' chance levels (shuffled rows); the ceiling is 1.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,34 +16,55 @@ from noumena import checks, seeds
 from noumena.ambiguity import Ambiguity
 from noumena.deprecated import renamed
 from noumena.metrics.correlation import mcc
-from noumena.metrics.record import Claim, Record, surrounded
+from noumena.metrics.record import MetricRecord, evaluate
 
 SHUFFLES = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Agreement(Record):
-    """The mean MCC over all pairs of models, in [0, 1], and the matrix of pairs."""
+class ModelAgreement(MetricRecord):
+    """Result of ``agreement``.
+
+    Attributes
+    ----------
+    score : float
+        Mean MCC over all pairs of models, in [0, 1].
+    matrix : array of shape (n_models, n_models)
+        MCC of every pair.
+    """
+
+    TITLE: ClassVar[str] = "Agreement of models"
+    SUPPORTS: ClassVar[str] = (
+        "Another run finds the same latents up to order, sign and scale; all runs may still be wrong together."
+    )
 
     score: float
     matrix: np.ndarray
 
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """The mean over pairs."""
-        supports = (
-            "Another run finds the same latents up to order, sign and scale; all runs may still be wrong together."
-        )
-        return (Claim("score", "Agreement of models", (0.0, 1.0), self.forgives, supports),)
 
+@renamed(seed="random_state", bootstrap="subsamples")
+def agreement(latents: Any, *, shuffles: int = SHUFFLES, subsamples: int = 0, random_state: Any = 0) -> ModelAgreement:
+    """Mean MCC over all pairs of several models' latents of the same rows; a single model agrees with itself.
 
-@renamed(seed="random_state")
-def agreement(latents: Any, *, shuffles: int = SHUFFLES, bootstrap: int = 0, random_state: Any = 0) -> Agreement:
-    """Agreement of several models' latents of the same rows, (model, batch, latent); alone, a model agrees with itself.
+    A pair is averaged over the latents of the wider model: a latent that is constant or without a partner counts 0,
+    and
+    the order of models does not matter.
 
-    Models may differ in the number of latents: a pair is averaged over those of the wider model, so that a latent
-    without a partner counts 0, as does a constant one, and the order of models does not matter.
+    Parameters
+    ----------
+    latents : sequence of arrays of shape (n_samples, n_latents)
+        One table for each model; they may differ in their number of columns.
+    shuffles, subsamples : int
+        Row shuffles for the chance level and half-samples for the standard error; 0: not measured.
+    random_state : int, Generator or None
+        Seed of shuffles and subsamples.
 
+    Returns
+    -------
+    ModelAgreement
+
+    Examples
+    --------
     >>> z = np.array([[0.0, 3], [1, 1], [2, 4], [3, 1], [4, 5]])
     >>> round(agreement([z, -z, z[:, ::-1]]).score, 6)
     1.0
@@ -58,14 +79,14 @@ def agreement(latents: Any, *, shuffles: int = SHUFFLES, bootstrap: int = 0, ran
     ends = np.cumsum([z.shape[1] for z in tables])[:-1]
     together = np.concatenate(tables, axis=1).astype(np.float64)
 
-    def measure(rows: np.ndarray, _: np.ndarray) -> Agreement:
-        whole = len(rows) == len(together)  # chance is that of all rows
-        return _measured(np.split(rows, ends, axis=1), shuffles=shuffles if whole else 0, seed=seed)
+    def measure(rows: np.ndarray, _: np.ndarray) -> ModelAgreement:
+        all_rows = len(rows) == len(together)  # chance is that of all rows
+        return _measured(np.split(rows, ends, axis=1), shuffles=shuffles if all_rows else 0, seed=seed)
 
-    return surrounded(measure, together, together, bootstrap=bootstrap, seed=seed)
+    return evaluate(measure, together, together, subsamples=subsamples, seed=seed)
 
 
-def _measured(tables: list[np.ndarray], *, shuffles: int, seed: int) -> Agreement:
+def _measured(tables: list[np.ndarray], *, shuffles: int, seed: int) -> ModelAgreement:
     matrix, levels = np.eye(len(tables)), []
     for a, b in combinations(range(len(tables)), 2):
         first, second = sorted((tables[a], tables[b]), key=lambda z: -z.shape[1])  # MCC averages over the first
@@ -73,7 +94,7 @@ def _measured(tables: list[np.ndarray], *, shuffles: int, seed: int) -> Agreemen
         matrix[a, b] = matrix[b, a] = pair.score
         levels.append(pair.chance)
     pairs = matrix[np.triu_indices(len(tables), k=1)]
-    return Agreement(
+    return ModelAgreement(
         score=float(pairs.mean()) if pairs.size else 1.0,
         matrix=matrix,
         forgives=Ambiguity("permutation+scaling"),

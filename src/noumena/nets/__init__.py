@@ -6,7 +6,7 @@ from noumena.nets.conv import ConvDecoder, ConvEncoder
 from noumena.nets.couplings import Coupling, VolumePreserving
 from noumena.nets.mlp import MLP
 from noumena.nets.orthogonal import Orthogonal
-from noumena.nets.pooled import PlaceDecoder, PlaceEncoder, PooledDecoder, PooledEncoder
+from noumena.nets.pooled import PooledDecoder, PooledEncoder, SpatialSoftmaxDecoder, SpatialSoftmaxEncoder
 from noumena.nets.residual import ResidualEncoder
 
 __all__ = [
@@ -16,13 +16,18 @@ __all__ = [
     "ConvEncoder",
     "Coupling",
     "Orthogonal",
-    "PlaceDecoder",
-    "PlaceEncoder",
     "PooledDecoder",
     "PooledEncoder",
     "ResidualEncoder",
+    "SpatialSoftmaxDecoder",
+    "SpatialSoftmaxEncoder",
     "VolumePreserving",
 ]
 
 _IN_IMAGES = ("StyleDiscriminator", "StyleGenerator", "UNet", "VectorQuantised")
-__getattr__ = moved("noumena.nets", {name: f"noumena.estimators.images.{name}" for name in _IN_IMAGES})
+_RENAMED = {"PlaceEncoder": "SpatialSoftmaxEncoder", "PlaceDecoder": "SpatialSoftmaxDecoder"}
+__getattr__ = moved(
+    "noumena.nets",
+    {name: f"noumena.estimators.images.{name}" for name in _IN_IMAGES}
+    | {old: f"noumena.nets.{new}" for old, new in _RENAMED.items()},
+)

@@ -1,8 +1,13 @@
 """Additive decoders: each slot of latents has its own perceptron, and their outputs are summed.
 
-Reference: Lachapelle et al. (2023), *Additive decoders for latent variables identification*: ``x = Σ_k f_k(z_slot_k)``;
-cross-slot second derivatives vanish by construction, while one observation may still listen to several slots.
-Deviations: the constants of the parts are one bias, for only their sum shows.
+``x = Σ_k f_k(z_slot_k)``; cross-slot second derivatives vanish by construction, while one observation may still depend
+on several slots.
+
+References
+----------
+Lachapelle et al. (2023), "Additive decoders for latent variables identification and Cartesian-product extrapolation".
+
+Deviations: the parts share one bias, for only its sum is visible.
 """
 
 from __future__ import annotations
@@ -18,11 +23,19 @@ from noumena import checks
 
 @dataclass(frozen=True)
 class Additive:
-    """A builder: ``Additive(slots=2, hidden=(8,))(inputs, outputs)`` is a decoder ``x = Σ_k f_k(z_slot_k)``.
+    """Builder of an additive decoder: ``Additive(slots=2, hidden=(8,))(inputs, outputs)``.
 
-    Parameters: ``slots``, their number (equal, consecutive) or their sizes; ``hidden``, the widths of each slot's own
-    perceptron; ``slope`` of the leaky-ReLU activations.
+    Parameters
+    ----------
+    slots : int or tuple of int
+        Number of equal consecutive slots, or their sizes.
+    hidden : tuple of int
+        Hidden widths of each slot's own perceptron.
+    slope : float
+        Negative slope of the leaky ReLUs.
 
+    Examples
+    --------
     >>> [tuple(p.shape) for p in Additive(2, hidden=(8, 5))(6, 3).parameters()]
     [(6, 8), (2, 8), (2, 8, 5), (2, 5), (3, 10), (3,)]
     """

@@ -1,14 +1,20 @@
-"""Coupling networks: invertible maps ``x ↦ u`` of one space onto itself, with exact inverse and log-determinant.
+"""Coupling networks: invertible maps ``x ↦ u`` with exact inverse and log-determinant.
 
-Coordinates are cut in two parts, which take turns: a block changes one part, element by element, as a network of the
-other part says. When both have been changed, a fixed random permutation deals the coordinates anew.
-``VolumePreserving`` demands that the log-scales of each change add up to zero, so that ``|det| = 1`` everywhere.
+Coordinates are split in two parts, which take turns: a block changes one part element by element, conditioned on the
+other; after both have changed, a fixed random permutation mixes the coordinates. ``VolumePreserving`` demands that the
+log-scales of each change add up to zero, so that ``|det| = 1`` everywhere.
 
-Reference: Sorrenson et al. (2020), *Disentanglement by nonlinear ICA with general incompressible-flow networks (GIN)*
-for the volume-preserving blocks and the soft clamp; Durkan et al. (2019), *Neural spline flows*, for the
-rational-quadratic splines (zuko's). Deviations: a block of GIN changes both parts, i.e. is two of ours; the log-scales
-are centred, where the paper sets the last to minus the sum of the others, which the clamp then does not bound; the
-sub-networks' last layers start at a tenth of their usual size, so that a network starts near a permutation.
+References
+----------
+Sorrenson et al. (2020), "Disentanglement by nonlinear ICA with general incompressible-flow networks (GIN)", for the
+volume-preserving blocks and the soft clamp; Durkan et al. (2019), "Neural spline flows", for the rational-quadratic
+splines (zuko's).
+
+Deviations: a block of GIN changes both parts, i.e. is two of ours; the log-scales are centred, where the paper sets
+the
+last to minus the sum of the others, which the clamp then does not bound; the sub-networks' last layers start at a
+tenth
+of their usual size, so that a network starts near a permutation.
 """
 
 from __future__ import annotations
@@ -21,11 +27,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from noumena import checks
-from noumena.checks import InputError
 from noumena.nets.mlp import MLP
 
 START = 0.1
-"""Size of the sub-networks' last layers at the start, relative to the usual."""
+"""Factor on the initial weights of the sub-networks' last layers."""
 
 
 def soft_clamp(s: Float[Tensor, "*shape"], clamp: float) -> Float[Tensor, "*shape"]:
@@ -47,54 +52,54 @@ def centred(s: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
 
 
 class Affine(nn.Module):
-    """``y = x · exp(s) + t`` with ``s`` and ``t`` read off the other part; ``balanced`` keeps volume."""
+    """Affine coupling ``y = x · exp(s) + t``, ``s`` and ``t`` from the other part; ``balanced`` keeps volume."""
 
-    def __init__(self, given: int, changed: int, *, hidden: tuple[int, ...], clamp: float, balanced: bool):
+    def __init__(self, condition: int, changed: int, *, hidden: tuple[int, ...], clamp: float, balanced: bool):
         super().__init__()
         self.changed, self.clamp, self.balanced = changed, clamp, balanced
         scales = 0 if balanced and changed == 1 else changed  # one number that must be zero needs no network
-        self.net = _near_zero(MLP(hidden), given, changed + scales)
+        self.net = _near_zero(MLP(hidden), condition, changed + scales)
 
-    def _read(self, given: Tensor) -> tuple[Tensor, Tensor]:
-        out = self.net(given)
+    def _read(self, condition: Tensor) -> tuple[Tensor, Tensor]:
+        out = self.net(condition)
         shift, raw = out[..., : self.changed], out[..., self.changed :]
         if raw.shape[-1] == 0:
             return torch.zeros_like(shift), shift
         s = soft_clamp(raw, self.clamp)
         return (centred(s) if self.balanced else s), shift
 
-    def forward(self, x: Tensor, given: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, condition: Tensor) -> tuple[Tensor, Tensor]:
         """The changed part and the log-determinant."""
-        s, t = self._read(given)
+        s, t = self._read(condition)
         return x * s.exp() + t, s.sum(dim=-1)
 
-    def inverse(self, y: Tensor, given: Tensor) -> Tensor:
+    def inverse(self, y: Tensor, condition: Tensor) -> Tensor:
         """The part as it was."""
-        s, t = self._read(given)
+        s, t = self._read(condition)
         return (y - t) * (-s).exp()
 
 
 class Spline(nn.Module):
-    """A monotone rational-quadratic spline on ``±bound``, the identity outside, its knots read off the other part."""
+    """A monotone rational-quadratic spline on ``±bound``, the identity outside; its knots depend on the other part."""
 
-    def __init__(self, given: int, changed: int, *, hidden: tuple[int, ...], bins: int, bound: float):
+    def __init__(self, condition: int, changed: int, *, hidden: tuple[int, ...], bins: int, bound: float):
         super().__init__()
         self.sizes, self.bound = (bins, bins, bins - 1), bound
-        self.net = _near_zero(MLP(hidden), given, changed * sum(self.sizes))
+        self.net = _near_zero(MLP(hidden), condition, changed * sum(self.sizes))
         _splines()  # a missing package is said when the network is built
 
-    def _read(self, given: Tensor) -> Any:
-        raw = self.net(given).unflatten(-1, (-1, sum(self.sizes)))
+    def _read(self, condition: Tensor) -> Any:
+        raw = self.net(condition).unflatten(-1, (-1, sum(self.sizes)))
         return _splines()(*raw.split(self.sizes, dim=-1), bound=self.bound)
 
-    def forward(self, x: Tensor, given: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, condition: Tensor) -> tuple[Tensor, Tensor]:
         """The changed part and the log-determinant."""
-        y, each = self._read(given).call_and_ladj(x)
-        return y, each.sum(dim=-1)
+        y, log_derivatives = self._read(condition).call_and_ladj(x)
+        return y, log_derivatives.sum(dim=-1)
 
-    def inverse(self, y: Tensor, given: Tensor) -> Tensor:
+    def inverse(self, y: Tensor, condition: Tensor) -> Tensor:
         """The part as it was."""
-        return self._read(given).inv(y)
+        return self._read(condition).inv(y)
 
 
 class CouplingNetwork(nn.Module):
@@ -142,11 +147,21 @@ class CouplingNetwork(nn.Module):
 
 @dataclass(frozen=True)
 class VolumePreserving:
-    """A builder of coupling networks that keep volume, after GIN.
+    """Builder of volume-preserving coupling networks, after GIN.
 
-    Parameters: ``blocks``; ``hidden`` widths of every sub-network; ``clamp``, which bounds the log-scales before they
-    are centred. With two dimensions each part is one number, whose scale must then be 1: only shears are left.
+    With two dimensions each part is one number, whose scale must then be 1: only shears are left.
 
+    Parameters
+    ----------
+    blocks : int
+        Number of couplings.
+    hidden : tuple of int
+        Hidden widths of every sub-network.
+    clamp : float
+        Bound of the log-scales before they are centred.
+
+    Examples
+    --------
     >>> u, logdet = VolumePreserving(blocks=2)(5, 5)(torch.ones(3, 5))
     >>> u.shape, bool(logdet.abs().max() < 1e-5)
     (torch.Size([3, 5]), True)
@@ -167,11 +182,23 @@ class VolumePreserving:
 
 @dataclass(frozen=True)
 class Coupling:
-    """A builder of general coupling networks, free to change volume.
+    """Builder of general coupling networks.
 
-    Parameters: ``blocks``; ``hidden`` widths of every sub-network; ``transform`` is ``"affine"`` (log-scales within
-    ``±clamp``) or ``"spline"`` (monotone, ``bins`` pieces on ``±bound``; needs the extra ``noumena[flows]``).
+    Parameters
+    ----------
+    blocks : int
+        Number of couplings.
+    hidden : tuple of int
+        Hidden widths of every sub-network.
+    transform : {"affine", "spline"}
+        Affine couplings, or monotone rational-quadratic splines (the extra ``noumena[flows]``).
+    clamp : float
+        Bound of the log-scales of affine couplings.
+    bins, bound : int and float
+        Pieces of a spline, on ``±bound``.
 
+    Examples
+    --------
     >>> net = Coupling(blocks=2)(3, 3)
     >>> x = torch.ones(4, 3)
     >>> bool(torch.allclose(net.inverse(net(x)[0]), x, atol=1e-5))
@@ -224,10 +251,4 @@ def _near_zero(builder: MLP, inputs: int, outputs: int) -> nn.Sequential:
 
 
 def _splines() -> Any:
-    try:
-        from zuko.transforms import MonotonicRQSTransform
-    except ImportError as error:
-        raise InputError(
-            "A spline coupling must have the package zuko, which pip install noumena[flows] brings. Got none."
-        ) from error
-    return MonotonicRQSTransform
+    return checks.package("zuko.transforms", "zuko", "A spline coupling", "flows").MonotonicRQSTransform

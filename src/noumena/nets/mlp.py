@@ -11,10 +11,17 @@ from noumena import checks
 
 @dataclass(frozen=True)
 class MLP:
-    """A builder: ``MLP(hidden=(64, 64))(inputs, outputs)`` is a network.
+    """Builder of a multi-layer perceptron: ``MLP(hidden=(64, 64))(inputs, outputs)``.
 
-    By default two hidden layers of twice the wider end, between 64 and 512.
+    Parameters
+    ----------
+    hidden : tuple of int, optional
+        Hidden widths; by default two of twice the wider end, between 64 and 512.
+    slope : float
+        Negative slope of the leaky ReLUs.
 
+    Examples
+    --------
     >>> [tuple(p.shape) for p in MLP(hidden=(8,))(3, 2).parameters()]
     [(8, 3), (8,), (2, 8), (2,)]
     """

@@ -1,15 +1,20 @@
 """Networks of orthogonal layers: every weight has orthonormal columns (or rows), whatever a training step does to it.
 
-A weight is the product of as many Householder reflections as it has columns, applied to the first axes. The product is
-computed at once, ``I − V T Vᵀ`` with a triangular ``T`` (the compact WY form): two products and one triangular solve,
-and one step towards the nearest orthonormal columns, for digits cancel where reflections are along nearly one
-direction. It is exact to rounding for any parameters, differentiable, and runs inside ``torch.func.vmap``.
+A weight is a product of as many Householder reflections as it has columns. The product is computed at once,
+``I − V T Vᵀ`` with a triangular ``T`` (the compact WY form), and polished by one Newton step. It is exact to rounding
+for any parameters, differentiable, and runs inside ``torch.func.vmap``.
 
-Reference: Nelson et al. (2026), Section 4.1 and A.7.1; Likhosherstov et al. (2021), *CWY parametrization: a solution
-for parallelized optimization of orthogonal and Stiefel matrices*. **Deviations**: the paper does not say how its layers
-are kept orthogonal. Torch's own ``parametrizations.orthogonal`` uses the same reflections for weights that are not
-square, one after the other and with zeros above the diagonal of ``V``; here all entries are free. A square weight keeps
-the determinant it starts with, as under every continuous parametrisation.
+References
+----------
+Nelson et al. (2026), "Statistical and structural identifiability in representation learning", Section 4.1 and A.7.1;
+Likhosherstov et al. (2021), "CWY parametrization: a solution for parallelized optimization of orthogonal and Stiefel
+matrices".
+
+Deviations: Nelson et al. do not say how layers are kept orthogonal. ``torch.nn.utils.parametrizations.orthogonal``
+uses
+the same reflections for weights that are not square, one after the other and with zeros above the diagonal of ``V``;
+here all entries are free. A square weight keeps the determinant it starts with, as under every continuous
+parametrisation.
 """
 
 from __future__ import annotations
@@ -23,12 +28,12 @@ from torch import Tensor, nn
 from noumena import checks
 
 
-def frame(V: Float[Tensor, "rows columns"]) -> Float[Tensor, "rows columns"]:
-    """Orthonormal columns: the first ones of ``H₁ ⋯ Hₙ``, ``Hⱼ`` the reflection along ``V``'s j-th column.
+def householder_columns(V: Float[Tensor, "rows columns"]) -> Float[Tensor, "rows columns"]:
+    """The first columns of ``H₁ ⋯ Hₙ``, ``Hⱼ`` the Householder reflection along ``V``'s j-th column.
 
-    The length of a column of ``V`` is of no consequence; none may be zero, and no more columns than rows.
+    Invariant to the length of a column of ``V``; none may be zero, and no more columns than rows.
 
-    >>> frame(torch.tensor([[3.0], [3.0]]))  # the reflection along (1, 1) sends (1, 0) to (0, -1)
+    >>> householder_columns(torch.tensor([[3.0], [3.0]]))  # the reflection along (1, 1) sends (1, 0) to (0, -1)
     tensor([[ 0.],
             [-1.]])
     """
@@ -41,10 +46,7 @@ def frame(V: Float[Tensor, "rows columns"]) -> Float[Tensor, "rows columns"]:
 
 
 class OrthogonalLinear(nn.Linear):
-    """A linear layer without bias: an isometry into more outputs, or the transpose of one into fewer.
-
-    It starts anywhere among such layers with equal chance (Haar), from torch's global stream.
-    """
+    """A linear layer without bias with orthonormal columns (rows, where it narrows), initialised uniformly (Haar)."""
 
     signs: Tensor
     bias: None
@@ -63,17 +65,26 @@ class OrthogonalLinear(nn.Linear):
     @property
     def weight(self) -> Tensor:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The weight ``(outputs, inputs)``, computed anew at every call."""
-        columns = frame(self.directions) * self.signs
+        columns = householder_columns(self.directions) * self.signs
         return columns if self.out_features >= self.in_features else columns.mT
 
 
 @dataclass(frozen=True)
 class Orthogonal:
-    """A builder: orthogonal layers without bias and leaky ReLUs of slope ``slope`` between them.
+    """Builder of a network of orthogonal layers without bias, and leaky ReLUs between them.
 
     A network that never narrows, as a decoder, is locally bi-Lipschitz: its Jacobian has singular values in
-    ``[slope^K, 1]`` with K activations. With slope 1 the network is linear (and, never narrowing, an isometry).
+    ``[slope^K, 1]`` with K activations. With slope 1 the network is linear.
 
+    Parameters
+    ----------
+    hidden : tuple of int
+        Hidden widths.
+    slope : float
+        Negative slope of the leaky ReLUs, at most 1.
+
+    Examples
+    --------
     >>> z = torch.tensor([[3.0, 4.0]])
     >>> round(float(Orthogonal(hidden=(8,), slope=1.0)(2, 9)(z).detach().norm()), 4)
     5.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from noumena.audits import Audit, Overlay
+from noumena.audits.record import pair_mean, sentences
 from noumena.audits.rule import NONE
-from noumena.audits.words import mean, sentences
 from noumena.report import svg
 from noumena.report.page import Callout, Cell, Chapter, Page, PageFigure, PageTable
 
@@ -51,8 +51,8 @@ def _pairs_chapter(audit: Audit) -> Chapter:
         PageFigure(
             audit.plot(kind),
             f"Up to {kind}: error of the column's run mapped onto the row's, over the row's diameter; "
-            f"{mean(audit.errors[kind]):.3f} on average, {mean(audit.chance[kind]):.3f} by chance. The darker, the "
-            "nearer to chance.",
+            f"{pair_mean(audit.errors[kind]):.3f} on average, {pair_mean(audit.chance[kind]):.3f} by chance. The "
+            "darker, the nearer to chance.",
             title=f"Errors up to: {kind}",
         )
         for kind in audit.kinds
@@ -74,13 +74,13 @@ def group_table(audit: Audit) -> PageTable:
     rows = tuple(
         (
             kind,
-            mean(audit.errors[kind]),
+            pair_mean(audit.errors[kind]),
             float(np.nanmin(audit.errors[kind])),
             float(np.nanmax(audit.errors[kind])),
-            mean(audit.spread[kind]),
-            mean(audit.chance[kind]),
+            pair_mean(audit.spread[kind]),
+            pair_mean(audit.chance[kind]),
             float(np.nanmax(audit.largest[kind])),
-            mean(audit.r2[kind]),
+            pair_mean(audit.r2[kind]),
         )
         for kind in audit.kinds
     )
@@ -134,8 +134,8 @@ def _input_tables(audit: Audit) -> tuple[PageTable, ...]:
             name,
             float(audit.trivial.errors[k]),
             float(audit.trivial.r2[k]),
-            mean(between[0][k]),
-            mean(between[1][k]),
+            pair_mean(between[0][k]),
+            pair_mean(between[1][k]),
         )
         for k, name in enumerate(audit.names)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from noumena import charts
 from noumena.estimators import Estimator
 from noumena.guarantees import StructureCertificate
-from noumena.metrics import Agreement, agreement
+from noumena.metrics import ModelAgreement, agreement
 from noumena.report.certificates import certificate_figures, certificate_tables, structure_figure, verdict_of
 from noumena.report.explorer import explorer
 from noumena.report.page import Chapter, PageFigure, PageTable
@@ -51,13 +51,13 @@ def _title(model: Estimator) -> str:
     return f"{type(model).__name__} with {model.points_.shape[-1]} latents on {observed}"
 
 
-def _together(model: Estimator) -> Agreement | None:
+def _together(model: Estimator) -> ModelAgreement | None:
     """Whether the seeds that did not diverge find the same latents; nothing of fewer than two."""
     compared = ran(model)
     return agreement(model.points_[compared]) if len(compared) > 1 else None
 
 
-def training_figures(model: Estimator, together: Agreement | None) -> tuple[PageFigure, ...]:
+def training_figures(model: Estimator, together: ModelAgreement | None) -> tuple[PageFigure, ...]:
     """Training over seeds and, of several, whether they find the same latents."""
     if together is None:
         return (curves_figure(model),)
@@ -71,7 +71,7 @@ def training_figures(model: Estimator, together: Agreement | None) -> tuple[Page
     return curves_figure(model), agreed
 
 
-def training_tables(model: Estimator, together: Agreement | None) -> tuple[PageTable, ...]:
+def training_tables(model: Estimator, together: ModelAgreement | None) -> tuple[PageTable, ...]:
     """Every seed and, of several, the stability matrix in numbers."""
     if together is None:
         return (seeds_table(model),)

@@ -91,12 +91,10 @@ def _scores(found: Deconfounding) -> PageTable:
 def _differences(found: Deconfounding) -> PageTable:
     rows = tuple(
         (f"{NAMES[d.condition]} − {NAMES[d.over]}", d.auroc.mean, d.auroc.se, d.auroc.low, d.auroc.high,
-         "yes" if d.auroc.told else "no")
+         "yes" if d.auroc.significant else "no")
         for d in found.differences
     )  # fmt: skip
-    return PageTable(
-        "Differences, fold by fold", ("of AUROC", "mean", "s.e.", "95 % from", "to", "told from zero"), rows
-    )
+    return PageTable("Differences, fold by fold", ("of AUROC", "mean", "s.e.", "95 % from", "to", "significant"), rows)
 
 
 def _carrier_table(found: Carriers) -> PageTable:

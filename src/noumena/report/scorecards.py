@@ -8,7 +8,7 @@ from noumena import charts
 from noumena.metrics.correlation import Correlation
 from noumena.metrics.disentanglement import DCI
 from noumena.metrics.information import InfoMEC
-from noumena.metrics.record import Record
+from noumena.metrics.record import MetricRecord
 from noumena.metrics.scorecard import Scorecard
 from noumena.report import svg
 from noumena.report.page import Callout, Cell, Chapter, Page, PageFigure, PageTable
@@ -113,7 +113,7 @@ def _matched_first(permutation: np.ndarray, d: int) -> np.ndarray:
     return np.array(matched + [i for i in range(d) if i not in set(matched)])
 
 
-def _drawn(card: Scorecard, record: Record, matrix: np.ndarray, order: np.ndarray, caption: str) -> PageFigure:
+def _drawn(card: Scorecard, record: MetricRecord, matrix: np.ndarray, order: np.ndarray, caption: str) -> PageFigure:
     """A matrix (factor, latent) with the numbers it stands for and the sentences they support."""
     k, d = matrix.shape
     names = card.quantities if len(card.factors) != k else card.factors

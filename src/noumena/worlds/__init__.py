@@ -56,7 +56,10 @@ __all__ = [
 ]
 
 _IN_DATA = (
-    "Annotated", "Images", "Prepared", "Table", "cars3d", "dsprites", "falcor3d", "folder", "isaac3d", "mpi3d",
+    "Images", "cars3d", "dsprites", "falcor3d", "folder", "isaac3d", "mpi3d",
     "read_annotated", "read_prepared", "read_table", "shapes3d", "smallnorb", "sprites",
 )  # fmt: skip
-__getattr__ = moved("noumena.worlds", {name: f"noumena.data.{name}" for name in _IN_DATA})
+_RENAMED = {"Annotated": "AnnotatedTable", "Prepared": "PreparedTable", "Table": "DataTable"}
+__getattr__ = moved(
+    "noumena.worlds", {old: f"noumena.data.{new}" for old, new in (_RENAMED | {n: n for n in _IN_DATA}).items()}
+)

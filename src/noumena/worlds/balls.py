@@ -1,17 +1,20 @@
-"""Balls: pictures of coloured discs whose places are the latents; each ball stands still in some of the pictures.
+"""Balls: images of coloured discs whose positions are the latents; each ball is frozen in some of the images.
 
-A white square, discs of radius 0.1 with smooth edges, later balls in front of earlier ones. A ball's place is normal
-around a mean of its own and cut off at the margins; with probability 0.1 the ball is frozen exactly at that mean. So
-the places are a degenerate mixture, with one component for each set of balls that move.
+A white square, discs of radius 0.1 with smooth edges, later balls in front of earlier ones. A ball's position is
+normal
+around a mean of its own, truncated at the margins; with probability 0.1 the ball is frozen at that mean. So the
+positions are a degenerate mixture, with one component for each set of balls that move.
 
-Reference: Xu et al. (2026), D.10, and D.11 for coordinates that freeze one by one. **Deviations**: discs are drawn by
-their distance to pixel centres and not by PyGame; colours are our own.
+References
+----------
+Xu, Lachapelle, Magliacane (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
+Affine Mixing", D.10, and D.11 for coordinates that freeze one by one. Of its assumptions 3.6 holds: all components
+share the point of the means, and the axes. 3.8b holds with ``freeze="coordinate"``; with ``freeze="ball"`` the two
+coordinates of a ball are never active one without the other, so that it holds for pairs only. 3.4 fails: components
+with as many moving balls are equally far from where they meet. Components are Gaussian but for their truncated tails,
+and images are injective unless a ball covers another, but not piecewise affine in positions.
 
-*What holds of the paper's assumptions.* 3.6 holds: all components share the point of the means, and the axes. 3.8b
-holds with ``freeze="coordinate"``; with ``freeze="ball"`` the two coordinates of a ball are never active one without
-the other, so that it holds for pairs only and a ball's own axes have no meaning. 3.4 fails: components with as many
-moving balls are equally far from where they meet. Components are Gaussian but for their cut-off tails, and pictures
-are injective unless a ball covers another, but not piecewise affine in places.
+Deviations: discs are drawn by their distance to pixel centres and not by PyGame; colours are our own.
 """
 
 from __future__ import annotations
@@ -28,15 +31,15 @@ from torch import Tensor
 from noumena import checks, seeds
 from noumena.checks import InputError
 from noumena.deprecated import renamed
-from noumena.worlds.rooms import check_device
+from noumena.worlds.rooms import check_device, image_numbers
 from noumena.worlds.world import Sample
 
 RADIUS, SPREAD, APART = 0.1, 0.1, 0.2
-"""Of a disc; of a coordinate around its mean; and between any two means."""
+"""Radius of a disc, standard deviation of a coordinate around its mean, and least distance of two means."""
 MEANS, MARGINS = (0.3, 0.7), (0.05, 0.95)
-"""Where means are drawn, and where coordinates end."""
+"""Ranges of the means and of the coordinates."""
 FROZEN = 0.1
-"""How often a ball, or a coordinate, is frozen."""
+"""Probability that a ball, or a coordinate, is frozen."""
 MOST = 6
 FREEZES = ("ball", "coordinate")
 COLOURS = (
@@ -46,18 +49,32 @@ COLOURS = (
 """Red, green and blue of twelve balls, of which at most six are used."""
 WHITE = 255
 STARTS, TRIES = 100, 500
-"""How often means are sought anew, and points drawn each time."""
+"""Restarts of the search for means, and points drawn in each."""
 PIECE = {"cpu": 32, "cuda": 4096}
 """Images of 64 × 64 rendered at a time."""
 
 
 @dataclass(frozen=True)
 class Balls:
-    """``images`` pictures of ``n_balls`` balls, ``size`` × ``size`` pixels each, rendered when asked for.
+    """Images of coloured balls, rendered when they are indexed; image ``i`` depends on the seed and ``i`` only.
 
-    ``freeze`` says what stands still, a whole ``"ball"`` or each ``"coordinate"`` by itself; ``frozen`` how often;
-    ``colours`` where in the list of colours the first ball's is. Image number ``i`` depends on the seed and ``i`` only.
+    Parameters
+    ----------
+    n_balls, size, images : int
+        Number of balls, side of an image in pixels, and number of images.
+    freeze : {"ball", "coordinate"}
+        What is frozen: a whole ball, or each coordinate by itself.
+    seed : int
+        Seed of everything random.
+    device : str
+        Where images are rendered.
+    frozen : float
+        Probability that a ball, or a coordinate, is frozen.
+    colours : int
+        Index of the first ball's colour.
 
+    Examples
+    --------
     >>> balls = Balls(2, 16, images=100)
     >>> balls.names, balls.z.shape, balls.pictures(np.array([7, 8])).shape
     (('x0', 'y0', 'x1', 'y1'), (100, 4), torch.Size([2, 768]))
@@ -108,7 +125,7 @@ class Balls:
 
     @property
     def positions(self) -> Float[np.ndarray, "image latent"]:
-        """Another word for ``z``."""
+        """Alias of ``z``."""
         return self.z
 
     @property
@@ -121,16 +138,11 @@ class Balls:
         return self._drawn(self.images, "images")
 
     def pictures(self, index: Any) -> UInt8[Tensor, "batch pixel"]:
-        """Images by their number as flat rows of bytes, on the device of this world."""
-        numbers = np.asarray(index)
-        fits = numbers.ndim == 1 and numbers.dtype.kind in "iu"
-        inside = fits and bool(((numbers >= 0) & (numbers < self.images)).all())
-        must = f"Images must be numbered from 0 to {self.images - 1}."
-        checks.require(inside, must, f"{numbers.dtype} {numbers.shape}")
-        return self._rendered(self.z[numbers]).flatten(1)
+        """Images by their number as flat uint8 rows, on the device of this world."""
+        return self._rendered(self.z[image_numbers(index, self.images)]).flatten(1)
 
     def render(self, positions: Any) -> UInt8[Tensor, "batch 3 size size"]:
-        """Images of balls at given places, (batch, 2 · n_balls); they may lie anywhere, also outside."""
+        """Images of balls at any positions, (batch, 2 · n_balls)."""
         table, n = checks.table(positions, "positions"), 2 * self.n_balls
         checks.require(table.shape[1] == n, f"positions must have {n} columns.", table.shape[1])
         return self._rendered(table)
@@ -146,14 +158,14 @@ class Balls:
         """Coordinates and masks; a row depends on its number and not on how many there are."""
         places, freezing = (seeds.numpy_generator(self.seed, "balls", what, *purpose) for what in ("places", "masks"))
         z = _cut_normal(places.random((rows, 2 * self.n_balls)), self.means)
-        each = freezing.random((rows, 2 * self.n_balls)) >= self.frozen
-        masks = each if self.freeze == "coordinate" else np.repeat(each[:, ::2], 2, axis=1)
+        moving = freezing.random((rows, 2 * self.n_balls)) >= self.frozen
+        masks = moving if self.freeze == "coordinate" else np.repeat(moving[:, ::2], 2, axis=1)
         return np.where(masks, z, self.means), masks
 
     def _rendered(self, positions: np.ndarray) -> Tensor:
         check_device(self.device)
-        given = torch.as_tensor(positions, dtype=torch.float32, device=self.device)
-        places = given.unflatten(1, (self.n_balls, 2))
+        coordinates = torch.as_tensor(positions, dtype=torch.float32, device=self.device)
+        places = coordinates.unflatten(1, (self.n_balls, 2))
         chosen = [COLOURS[(self.colours + k) % len(COLOURS)] for k in range(self.n_balls)]
         colours = places.new_tensor([*chosen, (WHITE,) * 3])
         out = torch.empty(len(places), 3, self.size**2, dtype=torch.uint8, device=self.device)
@@ -199,10 +211,13 @@ def _cut_normal(u: np.ndarray, means: np.ndarray) -> np.ndarray:
 def coverage(
     places: Float[Tensor, "batch ball 2"], size: int, radius: float = RADIUS
 ) -> Float[Tensor, "batch layer pixel"]:
-    """Which share of every pixel shows which ball, later balls before earlier ones, and as the last layer the ground.
+    """The share of every pixel that shows each ball, later balls in front of earlier ones, and as the last layer the
+    ground.
 
-    Shares add up to one. A disc's edge is one pixel wide: half of a pixel is covered whose centre is on the circle.
+    Shares sum to one. A disc's edge is one pixel wide: half of a pixel is covered whose centre is on the circle.
 
+    Examples
+    --------
     >>> coverage(torch.tensor([[[0.5, 0.5], [0.5, 0.5]]]), 3, radius=1 / 3)[0, :, 3:6]
     tensor([[0.2500, 0.0000, 0.2500],
             [0.5000, 1.0000, 0.5000],

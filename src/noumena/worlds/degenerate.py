@@ -1,21 +1,25 @@
 """Degenerate mixtures: latents of a linear causal model, most of them frozen in most components, mixed by layers.
 
-A component has a mask: its active latents keep their joint law in the causal model (plus a mean of the component's own,
+A component has a mask: its active latents keep their joint law in the causal model (plus a mean of the component's
+own,
 where asked for), the others are frozen at ``mean + shift · std``, the same value in every component. The result may be
 rotated, and is then mixed.
 
-Reference: Xu et al. (2026), numerical experiments, Appendices E.1, E.3, E.5. Renamed: ``δ`` is ``shift``, ``θ`` is
-``angle`` in degrees, ``ρ`` is ``active``, ``k`` of ER-k is ``edges``.
+References
+----------
+Xu, Lachapelle, Magliacane (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
+Affine Mixing", numerical experiments, Appendices E.1, E.3, E.5. Renamed: ``δ`` is ``shift``, ``θ`` is ``angle`` in
+degrees, ``ρ`` is ``active``, ``k`` of ER-k is ``edges``.
 
-*What a world knows of the theorems.* Every support holds the point ``shift · std``, so all components of one rank meet,
-in that point plus the axes active in all of them. Hence 3.4 asks that the components' distances differ there, and they
-are equal where means and shift are zero, and mostly in a sparse graph with a shift as well, for masks that differ in
-latents without causes or effects among the active: the published worlds violate it.
+All supports hold the point ``shift · std``, so all components of one rank meet, in that point plus the axes active in
+all of them. Hence 3.4 asks that the components' distances differ there. They are equal where means and shift are zero,
+and mostly in a sparse graph with a shift as well, for masks that differ in latents without causes or effects among the
+active: the published worlds violate it.
 
-Deviations: masks are drawn again, all of them, until every latent is active in some component and frozen in another;
-a latent that never moves cannot be scored. Whether the masks vary sufficiently (3.8b) is left to chance as published,
-and told. ``means`` is ours; the paper does not say how the two bases of Table 19 are mixed. Plane
-rotations are multiplied in the order (1,2), (1,3) … (n−1,n), the last applied first.
+Deviations: masks are drawn again, all of them, until every latent is active in some component and frozen in another.
+Whether the masks vary sufficiently (3.8b) is left to chance as published, and reported. ``means`` is ours; the paper
+does not say how the two bases of Table 19 are mixed. Plane rotations are multiplied in the order (1,2), (1,3) …
+(n−1,n), the last applied first.
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ from noumena.worlds.priors import MixtureWorld, mixed
 
 NOISES = ("gaussian", "exponential", "gumbel")
 ACTIVE = {"one": 0.0, "half": 0.5, "three quarters": 0.75}
-"""Shares of active latents; at least one is."""
+"""Shares of active latents; at least one latent is active."""
 MASKS = 5
 """Masks drawn per latent, before equal ones are removed."""
 MOST_DRAWS = 1000
@@ -156,9 +160,9 @@ def inseparable(masks: np.ndarray) -> tuple[tuple[int, int], ...]:
 def _count(active: str | int, n: int) -> int:
     if isinstance(active, str):
         return max(1, int(ACTIVE[checks.one_of(active, "active", tuple(ACTIVE))] * n))
-    found = checks.count(active, "active")
-    checks.require(found <= n, f"active must be at most {n}, all of the latents or blocks.", f"{active}")
-    return found
+    number = checks.count(active, "active")
+    checks.require(number <= n, f"active must be at most {n}, all of the latents or blocks.", f"{active}")
+    return number
 
 
 # ---- worlds ----------------------------------------------------------------------------------------------
@@ -166,7 +170,7 @@ def _count(active: str | int, n: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class DegenerateWorld(MixtureWorld):
-    """A degenerate mixture and its mixing; ``facts`` holds what it satisfies, ``hypotheses`` by the paper's names."""
+    """A degenerate mixture (``law``) and its mixing (``decoder``); ``facts`` holds what it satisfies."""
 
     law: MaskedLaw
     decoder: Layers
@@ -183,7 +187,7 @@ class DegenerateWorld(MixtureWorld):
 
     @property
     def rotation(self) -> np.ndarray:
-        """What the masked latents were multiplied by."""
+        """The rotation of the masked latents."""
         return self.law.rotation
 
     @property
@@ -232,11 +236,11 @@ def _closest(law: MaskedLaw, members: np.ndarray) -> float:
         slope = precision @ gap
         quadratic = precision[np.ix_(inner, inner)] * scale[:, None] * scale
         rows.append(np.concatenate([[gap @ slope], 2 * slope[inner] * scale, quadratic.ravel()]))
-    found = np.array(rows)
-    size = np.maximum(1, np.abs(found).max(axis=1))
+    polynomials = np.array(rows)
+    size = np.maximum(1, np.abs(polynomials).max(axis=1))
     apart = (
-        np.abs(found[a] - found[a + 1 :]).max(axis=1) / np.maximum(size[a], size[a + 1 :])
-        for a in range(len(found) - 1)
+        np.abs(polynomials[a] - polynomials[a + 1 :]).max(axis=1) / np.maximum(size[a], size[a + 1 :])
+        for a in range(len(polynomials) - 1)
     )
     return float(min((gap.min() for gap in apart), default=np.inf))
 
@@ -257,12 +261,37 @@ def degenerate(
     blocks: int | Sequence[int] | None = None,
     random_state: Any = 0,
 ) -> DegenerateWorld:
-    """A world of ``n`` latents on an ER-``edges`` graph; the defaults are the paper's base row, at any ``n``.
+    """A world of a degenerate mixture; the defaults are the base row of Xu et al. (2026), at any ``n``.
 
-    ``active`` is "one", "half", "three quarters" or a number of latents, or of ``blocks`` where these are given: their
-    number or sizes, consecutive latents that are active together. Frozen latents lie ``shift`` standard deviations from
-    their mean; ``means`` is the spread of the components' own means of active latents, in standard deviations.
+    Parameters
+    ----------
+    n : int
+        Number of latents.
+    edges : int
+        k of the ER-k graph.
+    layers, mixing, slope
+        Passed to ``layered``.
+    active : {"one", "half", "three quarters"} or int
+        Number of active latents, or blocks, in a component.
+    shift : float
+        Distance of frozen values from the mean, in standard deviations.
+    angle : float
+        Degrees by which all coordinate planes are rotated.
+    means : float
+        Standard deviation of the components' means of active latents, in standard deviations.
+    noise : {"gaussian", "exponential", "gumbel"}
+        Noise of the causal model.
+    blocks : int or sequence of int, optional
+        Number or sizes of consecutive latents that are active together.
+    random_state : int, Generator or None
+        Seed of the world.
 
+    Returns
+    -------
+    DegenerateWorld
+
+    Examples
+    --------
     >>> world = degenerate(5, layers=3)
     >>> world.masks.sum(axis=1).tolist(), world.facts["zero means"], world.hypotheses()["3.4 genericity"]
     ([2, 2, 2, 2, 2, 2, 2, 2, 2, 2], True, False)
@@ -315,11 +344,29 @@ def two_bases(
     slope: float | None = None,
     random_state: Any = 0,
 ) -> MixtureWorld:
-    """A degenerate mixture of which half of the components are rotated, as in Table 19: no common basis (3.6).
+    """A degenerate mixture of which half of the components are rotated, as in Table 19 of Xu et al. (2026): no common
+    basis.
 
     One half is the mixture of ``degenerate``, the other the same one rotated by ``angle`` about the origin, with equal
     weights; facts say whether a common basis and a common point exist after all.
 
+    Parameters
+    ----------
+    n : int
+        Number of latents.
+    angle : float
+        Degrees by which all coordinate planes are rotated.
+    edges, layers, active, shift, means, mixing, slope
+        Passed to ``degenerate``.
+    random_state : int, Generator or None
+        Seed of the world.
+
+    Returns
+    -------
+    MixtureWorld
+
+    Examples
+    --------
     >>> two_bases(2, active="one").facts["common basis"], two_bases(2, active="one", angle=90).facts["common basis"]
     (False, True)
     """

@@ -1,9 +1,8 @@
 """Families of structures, by name.
 
-``dense``: everything depends on everything. ``banded``: observation ``i`` sees ``width`` neighbouring latents, in
-turn. ``lack-one``: each observation misses one latent. ``triangular``: observation ``i`` sees the first latents.
-``random``: drawn until its generic Occam gap is as wanted; every observation sees two latents or more, for one that
-sees a single latent gives it away.
+``dense``: everything depends on everything. ``banded``: observation ``i`` depends on ``width`` neighbouring latents,
+cyclically. ``lack-one``: each observation lacks one latent. ``triangular``: observation ``i`` depends on the first
+latents. ``random``: drawn until its generic Occam gap is as asked; every observation depends on two latents or more.
 """
 
 from __future__ import annotations
@@ -36,10 +35,31 @@ def family(
     density: float | None = None,
     random_state: Any = 0,
 ) -> Structure:
-    """A structure of a family; ``n_observed`` defaults to ``n_latents``. ``width`` is for ``banded`` alone, by default
-    2; ``gap`` and ``density``, the chance of a dependency beyond a row's two, for ``random`` alone (by default drawn
-    anew each time, between 0.2 and 0.75).
+    """A structure of a family.
 
+    Parameters
+    ----------
+    name : {"dense", "banded", "lack-one", "triangular", "random"}
+        The family.
+    n_latents : int
+        Number of latents.
+    n_observed : int, optional
+        Number of observations; ``n_latents`` by default.
+    width : int, optional
+        Of ``banded``: latents per observation, 2 by default.
+    gap : int, optional
+        Of ``random``: the generic Occam gap.
+    density : float, optional
+        Of ``random``: probability of a dependency beyond a row's two; by default drawn from U(0.2, 0.75) each time.
+    random_state : int, Generator or None
+        Seed of ``random``.
+
+    Returns
+    -------
+    Structure
+
+    Examples
+    --------
     >>> family("banded", 3).dense.astype(int)
     array([[1, 1, 0],
            [0, 1, 1],
@@ -50,15 +70,15 @@ def family(
     d_z = checks.count(n_latents, "n_latents")
     d_x = d_z if n_observed is None else checks.count(n_observed, "n_observed")
     checks.require(d_x >= d_z, "There must be at least as many observations as latents.", f"{d_x} and {d_z}")
-    for option, given, owner in (("width", width, "banded"), ("gap", gap, "random"), ("density", density, "random")):
-        checks.require(given is None or name == owner, f"{option} must be given with the family {owner} only.", name)
+    for option, value, owner in (("width", width, "banded"), ("gap", gap, "random"), ("density", density, "random")):
+        checks.require(value is None or name == owner, f"{option} must be given with the family {owner} only.", name)
     i, j = np.arange(d_x)[:, None], np.arange(d_z)[None, :]
     if name == "dense":
         return Structure(np.ones((d_x, d_z), dtype=bool))
     if name == "banded":
         width = 2 if width is None else width
-        whole = isinstance(width, int) and 1 <= width <= d_z
-        checks.require(whole, f"width must be between 1 and {d_z}.", f"{width}")
+        valid = isinstance(width, int) and 1 <= width <= d_z
+        checks.require(valid, f"width must be between 1 and {d_z}.", f"{width}")
         return Structure((j - i) % d_z < width)
     if name == "lack-one":
         checks.require(d_z > 1, "lack-one needs two latents or more.", f"{d_z}")
@@ -97,5 +117,5 @@ def _has_gap(support: np.ndarray, gap: int) -> bool:
     if support.shape[1] > MOST_LATENTS:
         checks.require(gap == 1, f"Above {MOST_LATENTS} latents only gap=1 (at least one) can be asked for.", f"{gap}")
         return hall_surplus(support)
-    found = generic_gap(support)
-    return found is not None and found.value == gap
+    computed = generic_gap(support)
+    return computed is not None and computed.value == gap

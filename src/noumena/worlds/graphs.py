@@ -1,7 +1,10 @@
-"""Random acyclic graphs and the linear model they carry: ``z_j = Σ_i weights[i, j] · z_i + e_j``.
+"""Random acyclic graphs and the linear structural equation model they carry: ``z_j = Σ_i weights[i, j] · z_i + e_j``.
 
-Reference: Xu et al. (2026), numerical experiments: Erdős–Rényi graphs ER-k with ``n·k`` edges, weights ±U(0.2, 1), unit
-noise.
+References
+----------
+Xu, Lachapelle, Magliacane (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
+Affine Mixing", numerical experiments: Erdős–Rényi graphs ER-k with ``n·k`` edges, weights ±U(0.2, 1), unit noise.
+
 Deviations: ``n`` nodes hold at most ``n(n−1)/2`` edges, so small dense graphs have fewer than ``n·k``.
 """
 
@@ -19,8 +22,15 @@ from noumena.deprecated import renamed
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """An acyclic weighted graph; ``weights[i, j]`` is the effect of node ``i`` on node ``j``, zero without an edge.
+    """An acyclic weighted graph.
 
+    Parameters
+    ----------
+    weights : array of shape (n_nodes, n_nodes)
+        ``weights[i, j]`` is the effect of node ``i`` on node ``j``, zero without an edge.
+
+    Examples
+    --------
     >>> chain = Graph([[0, 2], [0, 0]])
     >>> chain.order, chain.covariance.tolist()
     ((0, 1), [[1.0, 2.0], [2.0, 5.0]])
@@ -48,16 +58,16 @@ class Graph:
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """The nodes, causes before effects; of several that may come next, the first."""
-        waiting, found = self.adjacency.sum(axis=0), []
+        """The first topological order of the nodes."""
+        waiting, order = self.adjacency.sum(axis=0), []
         for _ in range(self.n):
             ready = np.flatnonzero(waiting == 0)
             if len(ready) == 0:
                 break
-            found.append(int(ready[0]))
+            order.append(int(ready[0]))
             waiting = waiting - self.adjacency[ready[0]]
-            waiting[found] = -1
-        return tuple(found)
+            waiting[order] = -1
+        return tuple(order)
 
     @cached_property
     def effects(self) -> np.ndarray:
@@ -72,8 +82,21 @@ class Graph:
 
 @renamed(seed="random_state")
 def random_graph(n: int, edges_per_node: int, *, random_state: Any = 0) -> Graph:
-    """ER-k: ``min(n·k, n(n−1)/2)`` edges among all that respect a random order, with weights ±U(0.2, 1).
+    """Erdős–Rényi graph ER-k: ``min(n·k, n(n−1)/2)`` edges that respect a random order, with weights ±U(0.2, 1).
 
+    Parameters
+    ----------
+    n, edges_per_node : int
+        Number of nodes, and k.
+    random_state : int, Generator or None
+        Seed of order, edges and weights.
+
+    Returns
+    -------
+    Graph
+
+    Examples
+    --------
     >>> int(random_graph(10, 2).adjacency.sum()), int(random_graph(3, 2).adjacency.sum())
     (20, 3)
     """

@@ -1,8 +1,8 @@
 """Laws of the latents, by name.
 
 ``gaussian`` has independent components with variances drawn from U[0.5, 3]; ``unit gaussian``, ``laplace`` and
-``uniform`` are independent with unit variance; ``correlated gaussian`` has a random correlation matrix;
-``linear sem`` is Gaussian noise pushed through a random acyclic linear model.
+``uniform`` are independent with unit variance; ``correlated gaussian`` has a random correlation matrix; ``linear sem``
+is a random acyclic linear structural equation model with Gaussian noise.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAMES = ("gaussian", "unit gaussian", "laplace", "uniform", "correlated gaussian
 
 @dataclass(frozen=True)
 class Law:
-    """A distribution of latents: how to draw it, and whether its components are independent."""
+    """A distribution of latents: ``draw(n, generator)``, and whether its components are ``independent``."""
 
     name: str
     n_latents: int
@@ -34,8 +34,23 @@ class Law:
 
 @renamed(seed="random_state")
 def law(name: str, n_latents: int, *, random_state: Any = 0) -> Law:
-    """A law by name; its parameters (variances, correlations, edges) come from the seed.
+    """A law by name.
 
+    Parameters
+    ----------
+    name : {"gaussian", "unit gaussian", "laplace", "uniform", "correlated gaussian", "linear sem"}
+        The law.
+    n_latents : int
+        Number of latents.
+    random_state : int, Generator or None
+        Seed of its parameters: variances, correlations, edges.
+
+    Returns
+    -------
+    Law
+
+    Examples
+    --------
     >>> law("uniform", 3).draw(4, seeds.generator(0)).shape
     torch.Size([4, 3])
     """
@@ -59,10 +74,12 @@ def law(name: str, n_latents: int, *, random_state: Any = 0) -> Law:
     return Law(name, n_latents, True, {"laplace": _laplace, "uniform": _uniform}[name](n_latents))
 
 
-def given(chosen: str | Law, n_latents: int, *, random_state: Any = 0) -> Law:
+def law_of(chosen: str | Law, n_latents: int, *, random_state: Any = 0) -> Law:
     """A law by its name, or the user's own, which must have as many latents.
 
-    >>> given("laplace", 2).name
+    Examples
+    --------
+    >>> law_of("laplace", 2).name
     'laplace'
     """
     seed = seeds.seed_of(random_state)

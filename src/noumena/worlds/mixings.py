@@ -1,11 +1,14 @@
 """Layered mixings: orthogonal matrices with increasing activations between them, no bias, and their exact inverse.
 
-Reference: Xu et al. (2026), numerical experiments and Appendix E.1. Of ``M`` layers the first ``M − 1`` are followed by
-``max(a_l h, h)`` with ``a_l ~ U(0.5, 1.5)``, or one slope for all of them.
+Of ``M`` layers the first ``M − 1`` are followed by ``max(a_l h, h)`` with ``a_l ~ U(0.5, 1.5)``, or one slope for all
+of
+them. ``max(a h, h)`` has slope ``min(a, 1)`` below zero and ``max(a, 1)`` above, for ``a > 1`` too. It is built as
+``max(a, 1) · LeakyReLU(min(a, 1/a))`` with the factor in the next matrix: a plain sequence of linear and leaky layers.
 
-``max(a h, h)`` has slope ``min(a, 1)`` below zero and ``max(a, 1)`` above, for ``a > 1`` too. It is built as
-``max(a, 1) · LeakyReLU(min(a, 1/a))`` with the factor in the next matrix, so a mixing is a plain sequence of linear and
-leaky layers, and what reads networks can read it.
+References
+----------
+Xu, Lachapelle, Magliacane (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
+Affine Mixing", numerical experiments and Appendix E.1.
 
 Deviations: the paper names "smooth Leaky-ReLU" and no formula; ours is ``min(a, 1)·h + |1 − a|·softplus(h)``, with the
 same two slopes far from zero. ``sigmoid`` has no slope; its layers contract by four or more each.
@@ -29,7 +32,7 @@ from noumena.deprecated import renamed
 KINDS = ("piecewise affine", "smooth", "sigmoid", "affine")
 SLOPES = (0.5, 1.5)
 NEWTON = 100
-"""Most Newton steps for the inverse of a smooth activation, which converges from one side."""
+"""Most Newton steps for the inverse of a smooth activation."""
 
 
 class SmoothLeaky(nn.Module):
@@ -50,7 +53,7 @@ class SmoothLeaky(nn.Module):
         return self.below * h + self.bend * torch.logaddexp(h, torch.zeros_like(h))
 
     def inverse(self, y: Tensor) -> Tensor:
-        """Newton's method; the activation is convex, so every step after the first comes from above."""
+        """The inverse by Newton's method, which converges monotonically as the activation is convex."""
         h = y / (self.below + self.bend)
         for _ in range(NEWTON):
             step = (self(h) - y) / (self.below + self.bend * torch.sigmoid(h))
@@ -61,7 +64,7 @@ class SmoothLeaky(nn.Module):
 
 
 class Layers(nn.Sequential):
-    """A mixing ``z ↦ x`` of as many observations as latents; ``slopes`` are the activations' ``a_l``."""
+    """A mixing ``z ↦ x`` of as many observations as latents; ``slopes`` are those of its activations, ``a_l``."""
 
     def __init__(self, *layers: nn.Module, slopes: tuple[float, ...] = ()):
         super().__init__(*layers)
@@ -93,8 +96,25 @@ def _undone(layer: nn.Module, y: Tensor) -> Tensor:
 def layered(
     n: int, layers: int, *, kind: str = "piecewise affine", slope: float | None = None, random_state: Any = 0
 ) -> Layers:
-    """A random mixing of ``n`` latents; ``slope`` fixes every ``a_l``, otherwise they are drawn from U(0.5, 1.5).
+    """A random layered mixing.
 
+    Parameters
+    ----------
+    n, layers : int
+        Number of latents, and of layers.
+    kind : {"piecewise affine", "smooth", "sigmoid", "affine"}
+        The activations.
+    slope : float, optional
+        Every ``a_l``; by default drawn from U(0.5, 1.5).
+    random_state : int, Generator or None
+        Seed of matrices and slopes.
+
+    Returns
+    -------
+    Layers
+
+    Examples
+    --------
     >>> mixing = layered(3, 10, slope=0.2)
     >>> z = torch.randn(5, 3, dtype=torch.float64)
     >>> len(mixing), bool(torch.allclose(mixing.inverse(mixing(z)), z))

@@ -1,12 +1,18 @@
 """The pinwheel: Gaussian clusters around a circle, bent into spiral arms.
 
-A point of cluster ``u`` is ``(r, t)`` with ``r ~ N(1, radial²)`` and ``t ~ N(0, tangential²)``, turned by the cluster's
-own angle ``2πu/K`` and then by ``rate · exp(r)``. The latents ``z`` are the points before the second turn, a Gaussian
-mixture; the observations are ten times the points after it.
+A point of cluster ``u`` is ``(r, t)`` with ``r ~ N(1, radial²)`` and ``t ~ N(0, tangential²)``, rotated by the
+cluster's
+own angle ``2πu/K`` and then by ``rate · exp(r)``. The latents ``z`` are the points before the second rotation, a
+Gaussian mixture; the observations are ten times the points after it.
 
-Reference: Johnson et al. (2016), structured variational autoencoders; used in Kivva et al. (2022), section 5.
-Deviations: the second turn depends on ``r`` of the point's own cluster, so ``x`` is a function of ``z`` and ``u``, not
-of ``z`` alone. Clusters have equal sizes, up to one point.
+References
+----------
+Johnson et al. (2016), "Composing graphical models with neural networks for structured representations and fast
+inference"; used in Kivva, Rajendran, Ravikumar, Aragam (2022), "Identifiability of deep generative models without
+auxiliary information", section 5.
+
+Deviations: the second rotation depends on ``r`` of the point's own cluster, so ``x`` is a function of ``z`` and ``u``,
+not of ``z`` alone. Clusters have equal sizes, up to one point.
 """
 
 from __future__ import annotations
@@ -28,7 +34,19 @@ SCALE = 10.0
 
 @dataclass(frozen=True)
 class Pinwheel:
-    """``clusters`` bent Gaussians; ``rate`` says how much they bend, 0 leaves them straight."""
+    """The pinwheel world; ``pinwheel`` has its usual parameters.
+
+    Attributes
+    ----------
+    clusters : int
+        Number of clusters.
+    radial, tangential : float
+        Standard deviations along and across an arm.
+    rate : float
+        How much arms bend; 0 leaves them straight.
+    seed : int
+        Seed of the world.
+    """
 
     clusters: int
     radial: float
@@ -61,7 +79,7 @@ class Pinwheel:
 
 
 def _turned(angle: np.ndarray) -> np.ndarray:
-    """Rotations of the plane, clockwise as in the original."""
+    """Rotation matrices of the plane, clockwise as in the original."""
     c, s = np.cos(angle), np.sin(angle)
     return np.stack([np.stack([c, s], axis=-1), np.stack([-s, c], axis=-1)], axis=-2)
 
@@ -70,8 +88,25 @@ def _turned(angle: np.ndarray) -> np.ndarray:
 def pinwheel(
     clusters: int = 3, *, radial: float = 0.3, tangential: float = 0.05, rate: float = 0.25, random_state: Any = 0
 ) -> Pinwheel:
-    """The usual pinwheel.
+    """The pinwheel with its usual parameters.
 
+    Parameters
+    ----------
+    clusters : int
+        Number of clusters.
+    radial, tangential : float
+        Standard deviations along and across an arm.
+    rate : float
+        How much arms bend.
+    random_state : int, Generator or None
+        Seed of the world.
+
+    Returns
+    -------
+    Pinwheel
+
+    Examples
+    --------
     >>> straight = pinwheel(2, radial=0.0, tangential=0.0, rate=0.0).sample(2)
     >>> sorted(straight.x.round(6).tolist())
     [[-10.0, -0.0], [10.0, 0.0]]

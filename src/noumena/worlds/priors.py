@@ -1,15 +1,18 @@
-"""Mixture priors: worlds whose latents follow a Gaussian mixture, among them the counterexamples of the theorems.
+"""Worlds whose latents follow a Gaussian mixture, among them the counterexamples of the theorems.
 
-``mixed`` puts any mixture behind a layered mixing; ``non_degenerate`` and ``hidden_variables`` draw one first.
-A ``Counterexample`` is two worlds with the same observations whose latents differ by a map that a theorem would rule
-out if its hypothesis held. ``equal_distances`` breaks one at any size; ``two_bases`` is among the degenerate
-worlds.
+``mixed`` puts any mixture behind a layered mixing; ``non_degenerate`` and ``hidden_variables`` draw one first. A
+``Counterexample`` is two worlds with the same observations whose latents differ by a map that a theorem would rule out
+if its hypothesis held. ``equal_distances`` breaks one at any size; ``two_bases`` is among the degenerate worlds.
 
-Reference: Xu et al. (2026), Appendices D.7, E.2 and E.3; Kivva et al. (2022), section 3.
-Deviations: the paper does not say how the mixtures of D.7 are drawn, nor what Table 18
-extends Example E.2 to; what is drawn here is said in the functions' docstrings. Example E.2 has no competitor as
-long as there are two latents and two observations, for a homeomorphism of the plane keeps opposite rays of a cross
-opposite; ``swapped_halves`` therefore has three observations.
+References
+----------
+Xu, Lachapelle, Magliacane (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
+Affine Mixing", Appendices D.7, E.2 and E.3; Kivva, Rajendran, Ravikumar, Aragam (2022), "Identifiability of deep
+generative models without auxiliary information", section 3.
+
+Deviations: Xu et al. do not say how the mixtures of D.7 are drawn, nor what Table 18 extends Example E.2 to; see the
+functions. Example E.2 has no competitor with two latents and two observations, for a homeomorphism of the plane keeps
+opposite rays of a cross opposite; ``swapped_halves`` therefore has three observations.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ from noumena.worlds.world import Decoding, Sample
 
 
 @runtime_checkable
-class Components(Protocol):
+class ComponentSampler(Protocol):
     """A law that draws latents and the component of each, as ``Mixture`` does."""
 
     @property
@@ -48,9 +51,21 @@ class Components(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class MixtureWorld(Decoding):
-    """Latents from a mixture of components, ``x = decoder(z)``; ``facts`` says what the world satisfies, by name."""
+    """Latents from a mixture of components, ``x = decoder(z)``.
 
-    law: Components
+    Attributes
+    ----------
+    law : Mixture or another sampler of latents and components
+        Law of the latents.
+    decoder : callable
+        From tensors of latents to observations.
+    seed : int
+        Seed of the world.
+    facts : dict of str
+        What the world satisfies.
+    """
+
+    law: ComponentSampler
     decoder: Callable[[Tensor], Tensor]
     seed: int
     facts: dict[str, Any]
@@ -92,8 +107,25 @@ def mixed(
     facts: dict[str, Any] | None = None,
     random_state: Any = 0,
 ) -> MixtureWorld:
-    """Any Gaussian mixture behind a random layered mixing with as many observations.
+    """Any Gaussian mixture behind a random layered mixing.
 
+    Parameters
+    ----------
+    mixture : Mixture or fitted GaussianMixture
+        Law of the latents.
+    layers, mixing, slope
+        Passed to ``layered``.
+    facts : dict, optional
+        Further facts of the world.
+    random_state : int, Generator or None
+        Seed of the mixing.
+
+    Returns
+    -------
+    MixtureWorld
+
+    Examples
+    --------
     >>> mixed(Mixture([1.0], [[0, 0]], [np.eye(2)]), layers=1).facts["independent within components"]
     True
     """
@@ -101,14 +133,14 @@ def mixed(
     law, seed = Mixture.of(mixture), seeds.seed_of(seed)
     decoder = layered(law.n_latents, layers, kind=mixing, slope=slope, random_state=seed)
     diagonal = np.eye(law.n_latents, dtype=bool)
-    told = {
+    measured = {
         "gaussian": True,
         "piecewise affine": mixing in ("piecewise affine", "affine"),
         "non-degenerate": bool((law.ranks() == law.n_latents).all()),
         "independent within components": bool((law.covariances[:, ~diagonal] == 0).all()),
         "components": law.n_components,
     }
-    return MixtureWorld(law, decoder, seed, {**told, **(facts or {})})
+    return MixtureWorld(law, decoder, seed, {**measured, **(facts or {})})
 
 
 @renamed(seed="random_state")
@@ -124,13 +156,35 @@ def non_degenerate(
     slope: float | None = None,
     random_state: Any = 0,
 ) -> MixtureWorld:
-    """Full-rank components on one ER-``edges`` graph, as in D.7; two per latent unless told otherwise.
+    """Full-rank components on one ER-``edges`` graph, as in Xu et al. (2026), D.7.
 
-    Components share the graph. Each has its own noise variances, drawn from U(0.25, 2), and its own mean, Gaussian with
-    ``spread`` times the latent's standard deviation; weights are equal. All coordinate planes are rotated by ``angle``
-    degrees. With ``edges=0`` and no rotation latents are independent within components and variance ratios differ (P2
-    of Kivva et al. 2022).
+    Each component has its own noise variances from U(0.25, 2) and its own Gaussian mean; weights are equal. With
+    ``edges=0`` and no rotation latents are independent within components and variance ratios differ (P2 of Kivva et
+    al.).
 
+    Parameters
+    ----------
+    n : int
+        Number of latents.
+    components : int, optional
+        Number of components; two per latent by default.
+    edges : int
+        k of the ER-k graph that all components share.
+    spread : float
+        Standard deviation of the means, in those of the latents.
+    angle : float
+        Degrees by which all coordinate planes are rotated.
+    layers, mixing, slope
+        Passed to ``layered``.
+    random_state : int, Generator or None
+        Seed of the world.
+
+    Returns
+    -------
+    MixtureWorld
+
+    Examples
+    --------
     >>> non_degenerate(3, edges=0).facts["independent within components"], non_degenerate(3).mixture.ranks().tolist()
     (True, [3, 3, 3, 3, 3, 3])
     """
@@ -160,13 +214,32 @@ def hidden_variables(
     slope: float | None = None,
     random_state: Any = 0,
 ) -> MixtureWorld:
-    """Latents moved by several hidden discrete variables; ``neighbourhoods[j, i]``: variable ``j`` moves latent ``i``.
+    """Latents that depend on several hidden discrete variables, and are independent Gaussians given these.
 
-    ``sizes`` are the variables' numbers of states, two by default, and ``probabilities`` the array ``P(U)`` of that
-    shape, drawn at random by default. Given ``U`` the latents are independent Gaussians; a latent's mean (Gaussian of
-    size ``spread``) and variance, from U(0.25, 2), depend on its neighbours' states. Component ``u`` is the state
-    ``numpy.unravel_index(u, sizes)``. Facts hold sizes, ``P(U)``, and whether no neighbourhood lies in another (P3).
+    Component ``u`` is the state ``numpy.unravel_index(u, sizes)``. Facts hold sizes, ``P(U)``, and whether no
+    neighbourhood lies in another (P3).
 
+    Parameters
+    ----------
+    neighbourhoods : array of bool of shape (n_variables, n_latents)
+        Which variable moves which latent; a latent's mean and variance, from U(0.25, 2), depend on these variables.
+    sizes : sequence of int, optional
+        Numbers of states of the variables; two by default.
+    probabilities : array of shape ``sizes``, optional
+        ``P(U)``; random by default.
+    spread : float
+        Standard deviation of the means.
+    layers, mixing, slope
+        Passed to ``layered``.
+    random_state : int, Generator or None
+        Seed of the world.
+
+    Returns
+    -------
+    MixtureWorld
+
+    Examples
+    --------
     >>> world = hidden_variables([[1, 1, 0], [0, 1, 1]], sizes=(2, 3))
     >>> world.mixture.n_components, world.facts["maximal"], len(np.unique(world.mixture.means[:, 0]))
     (6, True, 2)
@@ -181,7 +254,7 @@ def hidden_variables(
     chances = _chances(probabilities, shape, rng)
     means, variances = np.zeros((2, prod(shape), graph.shape[1]))
     for i, neighbours in enumerate(graph.T):
-        own = tuple(size if near else 1 for size, near in zip(shape, neighbours, strict=True))
+        own = tuple(size if adjacent else 1 for size, adjacent in zip(shape, neighbours, strict=True))
         means[:, i] = np.broadcast_to(spread * rng.standard_normal(own), shape).ravel()
         variances[:, i] = np.broadcast_to(rng.uniform(0.25, 2, size=own), shape).ravel()
     nested = [(i, j) for i, a in enumerate(graph) for j, b in enumerate(graph) if i != j and bool((a <= b).all())]
@@ -190,14 +263,16 @@ def hidden_variables(
     return mixed(law, layers=layers, mixing=mixing, slope=slope, facts=facts, random_state=seed)
 
 
-def _chances(given: Any, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+def _chances(probabilities: Any, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     """``P(U)``: as given, or drawn with no state too rare."""
-    if given is None:
+    if probabilities is None:
         drawn = rng.uniform(0.5, 1.5, size=shape)
         return drawn / drawn.sum()
-    found = np.shape(given)
-    checks.require(found == shape, f"probabilities must have the shape {shape} of the states.", f"shape {found}")
-    return np.asarray(given, dtype=np.float64)
+    given_shape = np.shape(probabilities)
+    checks.require(
+        given_shape == shape, f"probabilities must have the shape {shape} of the states.", f"shape {given_shape}"
+    )
+    return np.asarray(probabilities, dtype=np.float64)
 
 
 # ---- counterexamples -------------------------------------------------------------------------------------
@@ -233,7 +308,7 @@ class Fan(nn.Module):
         return own[:, :1] * self.images[sector] + own[:, 1:] * self.images[following]
 
     def inverse(self) -> Fan:
-        """The map back, of a plane whose images go round once too."""
+        """The inverse map, of a plane whose images go round once too."""
         return Fan(self.images, self.rays)
 
 
@@ -241,7 +316,12 @@ class Fan(nn.Module):
 class Counterexample:
     """Two worlds with the same observations: ``competitor.decoder(map(z)) = world.decoder(z)`` for all their latents.
 
-    ``map`` takes the law of ``world`` to the law of ``competitor``; which hypothesis fails is said in the facts.
+    Attributes
+    ----------
+    world, competitor : MixtureWorld
+        The two worlds; their facts say which hypothesis fails.
+    map : callable
+        Takes the law of ``world`` to the law of ``competitor``.
     """
 
     world: MixtureWorld
@@ -311,11 +391,30 @@ def equal_distances(
     slope: float | None = None,
     random_state: Any = 0,
 ) -> MixtureWorld:
-    """Example E.2 in ``n`` dimensions: one component on every axis, all at the same distance of the origin.
+    """Example E.2 of Xu et al. (2026) in ``n`` dimensions: one component on every axis, all at the same distance of the
+    origin.
 
     Component ``j`` has mean ``distance · σ_j · e_j`` and variance ``σ_j²`` from U(0.25, 2) along ``e_j``: where the
-    lines meet, squared Mahalanobis distances are all ``distance²``, so 3.4 fails; all other hypotheses hold.
+    lines
+    meet, squared Mahalanobis distances are all ``distance²``, so 3.4 fails; all other hypotheses hold.
 
+    Parameters
+    ----------
+    n : int
+        Number of latents.
+    distance : float
+        The Mahalanobis distance.
+    layers, mixing, slope
+        Passed to ``layered``.
+    random_state : int, Generator or None
+        Seed of the world.
+
+    Returns
+    -------
+    MixtureWorld
+
+    Examples
+    --------
     >>> world = equal_distances(3, distance=2.0)
     >>> np.allclose(world.mixture.means.diagonal() ** 2, 4 * np.einsum("jjj->j", world.mixture.covariances))
     True

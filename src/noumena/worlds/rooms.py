@@ -1,11 +1,15 @@
-"""Rooms: a coloured thing in a coloured room, seen from an angle; every image is rendered from its factors when asked.
+"""Rooms: a coloured object in a coloured room, seen from an angle, rendered from its factors.
 
-Six factors, as in 3D Shapes: hues of floor, wall and object, the object's scale and shape, and the angle from which the
-room is seen. Rays are cast from the camera through every pixel, four per pixel, against the floor, the walls and the
-object; a lamp hangs in the room, its shadow is soft. All images of a batch are rendered together, on any device.
+Six factors, as in 3D Shapes: hues of floor, wall and object, the object's scale and shape, and the camera's angle.
+Rays
+are cast through every pixel, four per pixel, against the floor, the walls and the object; a lamp casts a soft shadow.
+All images of a batch are rendered together, on any device.
 
-Reference: Burgess and Kim (2018), 3D Shapes, whose grid of factors this has. **Deviations**: own geometry, colours and
-light; images are like those of 3D Shapes in kind and not the same, and results on them are not results on 3D Shapes.
+References
+----------
+Burgess and Kim (2018), 3D Shapes, whose grid of factors this has.
+
+Deviations: own geometry, colours and light; results on these images are not results on 3D Shapes.
 """
 
 from __future__ import annotations
@@ -31,11 +35,11 @@ SCALE, SHAPE, ORIENTATION = 3, 4, 5
 WALL = 3.4
 """Half the width of the room."""
 RADII = (0.45, 0.8)
-"""Of the smallest and the largest object."""
+"""Radii of the smallest and the largest object."""
 WIDEST = radians(30)
-"""The largest angle to either side."""
+"""The largest camera angle to either side."""
 EYE, TARGET, OPENING = (3.1, 1.75), 0.62, 0.72
-"""Distance and height of the camera, height that it looks at, and half the width of what it sees at distance one."""
+"""Distance and height of the camera, height that it looks at, and tangent of half its field of view."""
 LAMP = (1.3, -1.6, 4.2)
 AMBIENT, PENUMBRA, DARKEST = 0.42, 0.22, 0.62
 OVERSAMPLING = 2
@@ -50,8 +54,17 @@ Vectors = tuple[Plane, Plane, Plane]
 
 @dataclass(frozen=True)
 class Rooms:
-    """Images of ``size`` × ``size`` pixels, rendered from the levels, or values between 0 and 1, of six factors.
+    """Images of rooms, rendered from levels, or continuous values, of six factors.
 
+    Parameters
+    ----------
+    size : int
+        Side of an image in pixels.
+    device : str
+        Where images are rendered.
+
+    Examples
+    --------
     >>> rooms = Rooms(16)
     >>> rooms.render([[0, 3, 6, 7, 2, 7]]).shape, len(rooms)
     (torch.Size([1, 3, 16, 16]), 480000)
@@ -72,14 +85,7 @@ class Rooms:
 
     def levels(self, index: Any) -> Int[np.ndarray, "batch factor"]:
         """Levels of the factors of images of the grid by their number, the last factor the fastest."""
-        numbers = np.asarray(index)
-        inside = (
-            numbers.ndim == 1 and numbers.dtype.kind in "iu" and bool(((numbers >= 0) & (numbers < len(self))).all())
-        )
-        checks.require(
-            inside, f"Images must be numbered from 0 to {len(self) - 1}.", f"{numbers.dtype} {numbers.shape}"
-        )
-        return np.stack(np.unravel_index(numbers, LEVELS), axis=1)
+        return np.stack(np.unravel_index(image_numbers(index, len(self)), LEVELS), axis=1)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -87,21 +93,21 @@ class Rooms:
         return 3, self.size, self.size
 
     def pictures(self, index: Any) -> UInt8[Tensor, "batch pixel"]:
-        """Flat images of the grid by their number, rendered now."""
+        """Images of the grid by their number as flat uint8 rows."""
         return self.render(self.levels(index)).flatten(1)
 
     def render(self, levels: Any) -> UInt8[Tensor, "batch 3 size size"]:
-        """Images of levels of the grid, whole numbers (batch, factor)."""
+        """Images of levels of the grid, integers (batch, factor)."""
         table = checks.table(levels, "levels")
-        whole = table.shape[1] == len(LEVELS) and bool((table == table.round()).all())
-        checks.require(whole, f"levels must be whole numbers of {len(LEVELS)} factors.", f"shape {table.shape}")
+        integral = table.shape[1] == len(LEVELS) and bool((table == table.round()).all())
+        checks.require(integral, f"levels must be whole numbers of {len(LEVELS)} factors.", f"shape {table.shape}")
         inside = bool(((table >= 0) & (table < np.array(LEVELS))).all())
         checks.require(inside, f"levels must be below {LEVELS}.", f"{table.max(axis=0).astype(int).tolist()}")
         places = table / np.array([10, 10, 10, 7, 1, 14])  # hues go round, the others have two ends
         return self._rendered(places)
 
     def render_values(self, values: Any) -> UInt8[Tensor, "batch 3 size size"]:
-        """Images of continuous factors in [0, 1], (batch, factor); the shape is a whole number."""
+        """Images of continuous factors in [0, 1], (batch, factor); the shape is an integer."""
         table = checks.table(values, "values")
         checks.require(
             table.shape[1] == len(LEVELS), f"values must be of {len(LEVELS)} factors.", f"shape {table.shape}"
@@ -131,13 +137,13 @@ class Rooms:
         """Pieces of one shape each, put back in order."""
         check_device(self.device)
         out = torch.empty(len(places), 3, self.size, self.size, dtype=torch.uint8, device=self.device)
-        given = torch.as_tensor(places, dtype=torch.float32, device=self.device)
+        values = torch.as_tensor(places, dtype=torch.float32, device=self.device)
         most = max(1, PIECE.get(torch.device(self.device).type, 64) * 4096 // self.size**2)
         for shape in range(len(SHAPES)):
             chosen = np.flatnonzero(places[:, SHAPE] == shape)
             for start in range(0, len(chosen), most):
                 rows = torch.as_tensor(chosen[start : start + most], device=self.device)
-                out[rows] = _picture(given[rows], shape, self.size)
+                out[rows] = _picture(values[rows], shape, self.size)
         return out
 
 
@@ -147,6 +153,16 @@ def check_device(name: str) -> None:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"device must be a torch device of this machine. Got {name!r}.") from error
+
+
+def image_numbers(index: Any, count: int) -> Int[np.ndarray, " batch"]:
+    """Numbers of images as an array, refused unless they are integers below ``count``."""
+    numbers = np.asarray(index)
+    integers = numbers.ndim == 1 and numbers.dtype.kind in "iu"
+    inside = integers and bool(((numbers >= 0) & (numbers < count)).all())
+    shown = f"{numbers.dtype} {numbers.shape}"
+    checks.require(inside, f"Images must be numbered from 0 to {count - 1}.", shown)
+    return numbers
 
 
 def _picture(places: Tensor, shape: int, size: int) -> Tensor:
@@ -199,15 +215,15 @@ def _room(eye: Vectors, ray: Vectors) -> tuple[Plane, Tensor, Vectors]:
 
 
 def _light(point: Vectors, normal: Vectors, hit: Tensor, radius: Tensor, shape: int) -> Plane:
-    """Ambient light and what comes from the lamp, less the soft shadow of the object on floor and walls."""
+    """Ambient light and diffuse light of the lamp, less the soft shadow of the object on floor and walls."""
     to = [lamp - p for lamp, p in zip(LAMP, point, strict=True)]
     length = (to[0] ** 2 + to[1] ** 2 + to[2] ** 2).sqrt()
     facing = (sum(n * a for n, a in zip(normal, to, strict=True)) / length).clamp(min=0)
     wide, low, high = (c * radius for c in _BODIES[shape])
     s = (-(point[0] * to[0] + point[1] * to[1]) / (to[0] ** 2 + to[1] ** 2 + 1e-9)).clamp(0, 1)
-    near = [p + s * a for p, a in zip(point, to, strict=True)]
-    above = torch.relu(low - near[2]) + torch.relu(near[2] - high)
-    gap = (near[0] ** 2 + near[1] ** 2 + above**2).sqrt() - wide
+    nearest = [p + s * a for p, a in zip(point, to, strict=True)]
+    above = torch.relu(low - nearest[2]) + torch.relu(nearest[2] - high)
+    gap = (nearest[0] ** 2 + nearest[1] ** 2 + above**2).sqrt() - wide
     dark = torch.where(hit, 0, (0.5 - gap / PENUMBRA).clamp(0, 1))
     dark = dark * dark * (3 - 2 * dark)
     return AMBIENT + (1 - AMBIENT) * facing * (1 - DARKEST * dark) + 0.12

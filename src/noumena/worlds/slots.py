@@ -1,18 +1,21 @@
 """Overlapping worlds: slots of latents that each drive a window of observations, windows of neighbours overlapping.
 
 Slot ``k`` drives the ``per_slot`` observations from ``k·s`` on, ``s = per_slot − o``, where ``o`` is the overlap in
-observations: neighbours share ``o`` of their windows and contributions are added, so ``d_x = per_slot + (K − 1)·s``. Up
-to one half an observation hears at most two slots. Above it windows reach past the neighbour (slots ``k`` and ``k + 2``
-share ``2·o − per_slot``) and an observation hears up to ``⌈per_slot / s⌉`` slots, four at 75 %.
+observations; contributions are added, so ``d_x = per_slot + (K − 1)·s``. Up to an overlap of one half an observation
+depends on at most two slots; above it on up to ``⌈per_slot / s⌉``, four at 75 %. A slot's block is ``B · leaky(A z +
+b)``
+with leaky-ReLU(0.2), ``A`` of orthonormal columns and ``B`` orthogonal with its rows rescaled: invertible by
+construction. Contributions have unit spread.
 
-A slot's block is ``B · leaky(A z + b)`` with leaky-ReLU(0.2), ``A`` of orthonormal columns and ``B`` orthogonal with
-its rows rescaled: invertible by construction. Contributions have unit spread, so that slots are heard alike.
+References
+----------
+Matthes et al. (2026), "Mechanistic Independence: A Principle for Identifiable Disentangled Representations",
+experiments.
 
-Reference: Matthes et al. (2026), experiments. Deviations: the paper says "invertible MLP, Jacobian with specified
-support" and no more; widths, biases and the chain of windows are ours. A sum of invertible blocks need not be
-invertible, so the whole decoder is verified when built, on ``PROBES`` latent points: the support is exact, the Jacobian
-has full column rank with a margin, no pair of points is folded together, and no slot is too faint to hear in any of its
-observations. Blocks are drawn again until this holds.
+Deviations: the paper says "invertible MLP, Jacobian with specified support" and no more; widths, biases and the chain
+of windows are ours. A sum of invertible blocks need not be invertible, so the decoder is verified when built, on
+``PROBES`` latent points: the support is exact, the Jacobian has full column rank with a margin, no pair of points is
+folded together, and every slot has a least share in each of its observations. Blocks are drawn again until this holds.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from noumena.deprecated import renamed
 from noumena.derivatives import jacobian
 from noumena.derivatives.strength import shares
 from noumena.structure import Structure
-from noumena.worlds.laws import Law, given
+from noumena.worlds.laws import Law, law_of
 from noumena.worlds.structured import secants
 from noumena.worlds.world import World
 
@@ -48,13 +51,13 @@ MOST_DRAWS = 200
 
 @dataclass(frozen=True)
 class SlotWorld(World):
-    """A world whose latents come in slots; ``slots`` holds the sizes of consecutive slots."""
+    """A world whose latents come in consecutive slots of the sizes ``slots``."""
 
     slots: tuple[int, ...] = ()
 
 
 class SlotBlocks(nn.Module):
-    """All slots' blocks side by side, each added into its window of observations."""
+    """All slots' blocks, each added into its window of observations."""
 
     inner: Tensor
     offset: Tensor
@@ -100,8 +103,27 @@ def overlapping(
     noise: float = 0.0,
     random_state: Any = 0,
 ) -> SlotWorld:
-    """A world of equal slots whose neighbours share ``round(overlap · per_slot)`` observations, verified when built.
+    """A world of equal slots whose neighbours share observations, verified when built.
 
+    Parameters
+    ----------
+    n_slots, slot_size, per_slot : int
+        Number of slots, latents per slot, and observations per slot.
+    overlap : float
+        Share of a slot's observations that it shares with its neighbour, at most 0.9.
+    law : str or Law
+        Law of the latents.
+    noise : float
+        Standard deviation of the observation noise.
+    random_state : int, Generator or None
+        Seed of the world.
+
+    Returns
+    -------
+    SlotWorld
+
+    Examples
+    --------
     >>> world = overlapping(2, overlap=0.25)
     >>> world.slots, world.n_observed
     ((3, 3), 35)
@@ -111,7 +133,7 @@ def overlapping(
     per_slot = checks.count(per_slot, "per_slot", minimum=slot_size)
     checks.number(overlap, "overlap", minimum=0, maximum=MOST_OVERLAP)
     checks.number(noise, "noise", minimum=0)
-    chosen = given(law, n_slots * slot_size, random_state=seed)
+    chosen = law_of(law, n_slots * slot_size, random_state=seed)
     windows = _windows(n_slots, per_slot, round(overlap * per_slot))
     support = np.zeros((windows.max() + 1, n_slots * slot_size), dtype=bool)
     for k, window in enumerate(windows):
@@ -136,7 +158,7 @@ def overlapping(
 
 
 def _windows(n_slots: int, per_slot: int, shared: int) -> np.ndarray:
-    """The observations of every slot, (slot, per_slot)."""
+    """Indices of the observations of every slot, (slot, per_slot)."""
     checks.require(
         shared < per_slot, "Every slot must have an observation of its own.", f"{shared} of {per_slot} shared"
     )

@@ -1,14 +1,20 @@
 """Structured worlds: ``x_i = a_i·z + strength · MLP_i(z_{I_i})``, each observation a function of its own latents.
 
-Each ``MLP_i`` has one hidden leaky-ReLU(0.2) layer. Linear weights are U(0.7, 1.3) on the whole support, three in
-ten of them negative: with evenly random signs the columns are nearly orthogonal and principal components already
-solve the world, with one sign for all a square world is nearly singular.
+Each ``MLP_i`` has one hidden leaky-ReLU(0.2) layer. Linear weights are U(0.7, 1.3) on the whole support, three in ten
+of
+them negative: with evenly random signs the columns are nearly orthogonal and principal components already solve the
+world, with one sign for all a square world is nearly singular.
 
-Reference: Zheng et al. (2026), Section 5 (synthetic data). Deviations: the paper has d_x = d_z; here d_x ≥ d_z. The
-decoder is verified when built, on ``PROBES`` latent points: the support is exact, the Jacobian has full column rank
-with a margin, no pair of points is folded together, the determinant keeps one sign when square, each row's gradients
-span its support (sufficient nonlinearity) and every dependency moves its observation by a fair share of its spread.
-Rows that fail are drawn again, and so is a whole world without full rank.
+References
+----------
+Zheng, Li, Fan, Wilson, Zhang (2026), "Diverse Dictionary Learning", Section 5 (synthetic data).
+
+Deviations: the paper has d_x = d_z; here d_x ≥ d_z. The decoder is verified when built, on ``PROBES`` latent points:
+the
+support is exact, the Jacobian has full column rank with a margin, no pair of points is folded together, the
+determinant
+keeps one sign when square, each row's gradients span its support (sufficient nonlinearity) and every dependency has a
+least share of its observation's spread. Rows that fail are drawn again, and so is a whole world without full rank.
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ from noumena.checks import InputError
 from noumena.deprecated import renamed
 from noumena.derivatives.strength import shares
 from noumena.structure import Structure
-from noumena.worlds.laws import Law, given
+from noumena.worlds.laws import Law, law_of
 from noumena.worlds.world import World
 
 HIDDEN = 16
@@ -34,8 +40,7 @@ PROBES = 2000
 SECANT_MARGIN = 0.1
 SPAN_MARGIN = 0.01
 LEAST_SHARE = 0.15
-"""Every dependency's ``mean |∂x_i/∂z_j| · sd(z_j) / sd(x_i)`` is at least this, so that no truth is too faint to
-see."""
+"""Least ``mean |∂x_i/∂z_j| · sd(z_j) / sd(x_i)`` of a dependency."""
 MOST_DRAWS = 500
 
 
@@ -101,10 +106,27 @@ def structured(
 ) -> World:
     """A world with exactly the given structure, verified when built.
 
-    ``strength`` is the spread of each observation's nonlinear part relative to its linear part;
-    ``noise`` the standard deviation of additive Gaussian noise; ``margin`` what the smallest singular value of the
-    Jacobian must be, relative to the largest, at every probe.
+    Parameters
+    ----------
+    structure : Structure or array of bool of shape (n_observed, n_latents)
+        Which observation depends on which latent.
+    law : str or Law
+        Law of the latents.
+    strength : float
+        Spread of each observation's nonlinear part relative to its linear part.
+    noise : float
+        Standard deviation of the observation noise.
+    margin : float
+        Least ratio of the smallest to the largest singular value of the Jacobian, at every probe.
+    random_state : int, Generator or None
+        Seed of the world.
 
+    Returns
+    -------
+    World
+
+    Examples
+    --------
     >>> world = structured(Structure([[1, 0], [1, 1], [0, 1]]), random_state=1)
     >>> world.sample(5).x.shape
     (5, 3)
@@ -122,7 +144,7 @@ def structured(
     checks.number(strength, "strength", minimum=0)
     checks.number(noise, "noise", minimum=0)
     checks.number(margin, "margin", minimum=0, maximum=1)
-    latents = given(law, structure.n_latents, random_state=seed)
+    latents = law_of(law, structure.n_latents, random_state=seed)
     z = latents.draw(PROBES, seeds.generator(seed, "probes"))
     support = torch.as_tensor(structure.dense)
     decoder, worthy = None, torch.zeros(len(support), dtype=torch.bool)

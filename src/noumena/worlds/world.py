@@ -1,4 +1,4 @@
-"""World: latents with a law, a decoder, and the structure between them; Sample: what it emits."""
+"""Worlds with known latents: latents with a law, a decoder, and the structure between them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,17 @@ from noumena.worlds.laws import Law
 
 @dataclass(frozen=True)
 class Sample:
-    """Observations ``x`` with the latents ``z`` behind them, and auxiliary labels ``u`` where there are any."""
+    """Observations with the latents behind them.
+
+    Attributes
+    ----------
+    x : array of shape (n_samples, n_observed)
+        Observations.
+    z : array of shape (n_samples, n_latents)
+        Latents.
+    u : array of shape (n_samples,), optional
+        Auxiliary labels, such as components of a mixture.
+    """
 
     x: np.ndarray
     z: np.ndarray
@@ -27,7 +37,7 @@ class Sample:
 
 
 class Decoding:
-    """What has a decoder: observations and Jacobians of latents."""
+    """Mixin of worlds with a ``decoder``: observations and Jacobians of latents."""
 
     decoder: Callable[[Tensor], Tensor]
 
@@ -46,9 +56,22 @@ class Decoding:
 
 @dataclass(frozen=True)
 class World(Decoding):
-    """The truth: ``x = decoder(z) + noise`` with ``z`` from a law.
+    """A world ``x = decoder(z) + noise`` with ``z`` from a law.
 
-    ``facts`` holds what was verified when the world was built, by name, with the measured margin.
+    Attributes
+    ----------
+    structure : Structure
+        Which observation depends on which latent.
+    law : Law
+        Law of the latents.
+    decoder : callable
+        From tensors of latents to observations.
+    noise : float
+        Standard deviation of the observation noise.
+    seed : int
+        Seed of the world.
+    facts : dict of str to float
+        What was verified when the world was built, with the measured margins.
     """
 
     structure: Structure

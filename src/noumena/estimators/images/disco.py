@@ -355,7 +355,9 @@ def styled(kind: Any, n_observed: int) -> Any:
     size = isqrt(n_observed // channels)
     sizes = [4 * 2**k for k in range(len(WIDTHS))]
     fits = channels * size**2 == n_observed and size in sizes
-    must = f"Without builders, images must be square, of one or three channels and a side among {checks.few(sizes, 9)}."
+    must = (
+        f"Without builders, images must be square, of one or three channels and a side among {checks.listed(sizes, 9)}."
+    )
     checks.require(fits, must, f"{n_observed} numbers")
     widths = WIDTHS[: sizes.index(size) + 1]
     return kind(channels, size, widths[::-1] if kind is StyleDiscriminator else widths)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from noumena import checks
 from noumena.estimators.images.attention import Looking
-from noumena.nets.residual import hushed
+from noumena.nets.residual import scaled_down
 
 PER_GROUP = 16
 """Channels that are normalised together, where there are as many."""
@@ -70,7 +70,7 @@ class TimedBlock(nn.Module):
         self.first = nn.Sequential(normalisation(inputs), nn.SiLU(), nn.Conv2d(inputs, outputs, 3, padding=1))
         self.time = nn.Linear(time, 2 * outputs)
         self.norm = normalisation(outputs)
-        self.last = nn.Sequential(nn.SiLU(), hushed(nn.Conv2d(outputs, outputs, 3, padding=1)))
+        self.last = nn.Sequential(nn.SiLU(), scaled_down(nn.Conv2d(outputs, outputs, 3, padding=1)))
         self.skip = nn.Identity() if inputs == outputs else nn.Conv2d(inputs, outputs, 1)
 
     def forward(self, h: Tensor, time: Tensor) -> Tensor:
@@ -154,7 +154,9 @@ class UNetwork(nn.Module):
         self.up = nn.ModuleList(nn.ModuleList(step(2 * plan.widths[k], k) for _ in range(plan.blocks)) for k in levels)
         self.widen = nn.ModuleList(nn.Conv2d(b, a, 3, padding=1) for a, b in pairwise(plan.widths))
         self.twice = nn.Upsample(scale_factor=2)
-        self.out = nn.Sequential(normalisation(first), nn.SiLU(), hushed(nn.Conv2d(first, plan.channels, 3, padding=1)))
+        self.out = nn.Sequential(
+            normalisation(first), nn.SiLU(), scaled_down(nn.Conv2d(first, plan.channels, 3, padding=1))
+        )
 
     def forward(
         self, h: Float[Tensor, "batch dim"], t: Float[Tensor, " batch"], context: Float[Tensor, "batch token width"]

@@ -21,8 +21,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from noumena import checks
-from noumena.nets.conv import KERNEL, Convolutional, scaled
-from noumena.nets.residual import Residual
+from noumena.nets.conv import KERNEL, Convolutional, kaiming_normal
+from noumena.nets.residual import ResidualBlock
 
 
 class Quantised(NamedTuple):
@@ -100,13 +100,14 @@ class QuantisedAutoencoder(nn.Module):
         frame, wide = plan.frame, plan.widths[-1]
         inward = [nn.Conv2d(a, b, *KERNEL) for a, b in pairwise((plan.channels, *plan.widths))]
         self.encoder = nn.Sequential(
-            nn.Unflatten(1, (plan.channels, plan.size, plan.size)), *frame.bend(inward), *_blocks(plan), nn.ReLU(),
-            scaled(nn.Conv2d(wide, plan.depth, 1)), nn.Flatten(),
+            nn.Unflatten(1, (plan.channels, plan.size, plan.size)), *frame.activated(inward), *_blocks(plan), nn.ReLU(),
+            kaiming_normal(nn.Conv2d(wide, plan.depth, 1)), nn.Flatten(),
         )  # fmt: skip
         *outward, pixels = [nn.ConvTranspose2d(b, a, *KERNEL) for a, b in pairwise((plan.channels, *plan.widths))][::-1]
         self.decoder = nn.Sequential(
-            nn.Unflatten(1, self.shape), scaled(nn.Conv2d(plan.depth, wide, 3, padding=1)), *_blocks(plan), nn.ReLU(),
-            *frame.bend(outward), scaled(pixels), nn.Flatten(),
+            nn.Unflatten(1, self.shape), kaiming_normal(nn.Conv2d(plan.depth, wide, 3, padding=1)),
+            *_blocks(plan), nn.ReLU(),
+            *frame.activated(outward), kaiming_normal(pixels), nn.Flatten(),
         )  # fmt: skip
         self.codes = nn.Parameter(torch.randn(plan.codes, plan.depth))
 
@@ -150,4 +151,4 @@ def straight_through(h: Tensor, q: Tensor) -> Tensor:
 
 
 def _blocks(plan: VectorQuantised) -> list[nn.Module]:
-    return [Residual(plan.widths[-1]) for _ in range(plan.blocks)]
+    return [ResidualBlock(plan.widths[-1]) for _ in range(plan.blocks)]

@@ -43,7 +43,7 @@ from noumena.estimators.loop import Training
 from noumena.estimators.sparse.components import SparseComponents
 from noumena.estimators.sparse.degenerate import DegenerateMixture
 from noumena.nets import MLP
-from noumena.nets.pooled import PlaceDecoder, PlaceEncoder, PooledDecoder, PooledEncoder
+from noumena.nets.pooled import PooledDecoder, PooledEncoder, SpatialSoftmaxDecoder, SpatialSoftmaxEncoder
 from noumena.studies import rows as tables
 from noumena.studies.pdgmm import ball_claims
 from noumena.studies.pdgmm.ball_scores import scores
@@ -126,8 +126,8 @@ def places_model(plan: Plan, n_latents: int, seed: int) -> Autoencoder:
     return Autoencoder(
         n_latents,
         normalise=True,
-        encoder=PlaceEncoder(**net),
-        decoder=PlaceDecoder(**net),
+        encoder=SpatialSoftmaxEncoder(**net),
+        decoder=SpatialSoftmaxDecoder(**net),
         standardise=False,
         n_models=plan.place_models,
         training=plan.training(learning_rate=1e-2, steps=plan.place_steps, precision="full"),  # places need digits

@@ -1,4 +1,4 @@
-"""What the verbs share: options by the same name, and how they speak."""
+"""Options that several commands share, and how commands print."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import typer
 
 from noumena.checks import InputError
 
-Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
-Force = Annotated[bool, typer.Option("--force", help="Write into a folder that already holds something.")]
-Impute = Annotated[str | None, typer.Option(help="Missing cells: mean, median, drop-rows, drop-columns.")]
-Missing = Annotated[str | None, typer.Option(help='Cells that count as missing, with commas: "?,-999".')]
-Sep = Annotated[str | None, typer.Option(help="Sign between the cells of text, or tab.")]
-Decimal = Annotated[str | None, typer.Option(help="Sign in the numbers of text, if it is a comma.")]
-Columns = Annotated[str | None, typer.Option(help="Columns to take, names or numbers from 0, with commas.")]
-Drop = Annotated[str | None, typer.Option(help="Columns to leave out, by name or number, with commas.")]
+Force = Annotated[bool, typer.Option("--force", help="Write into a folder that is not empty.")]
+Impute = Annotated[str | None, typer.Option(help="Missing values: mean, median, drop-rows, drop-columns.")]
+Missing = Annotated[str | None, typer.Option(help='Codes for missing values, comma-separated: "?,-999".')]
+Sep = Annotated[str | None, typer.Option(help="Column separator of text: one character, or tab.")]
+Decimal = Annotated[str | None, typer.Option(help="Decimal point of text: a comma.")]
+Columns = Annotated[str | None, typer.Option(help="Columns to take, by name or index, comma-separated.")]
+Drop = Annotated[str | None, typer.Option(help="Columns to leave out, by name or index, comma-separated.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -35,12 +35,12 @@ def require_device(device: str) -> None:
 
 
 def say(sentence: str) -> None:
-    """To standard error, at once."""
+    """Print to standard error, unbuffered."""
     print(sentence, file=sys.stderr, flush=True)
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:
-    """Rows of the same keys; words on the left, numbers on the right."""
+    """Print rows of the same keys as a table."""
     from rich.console import Console
     from rich.table import Table
 

@@ -1,11 +1,11 @@
-"""Turning: do rows prefer two axes to the same axes turned into each other, beyond chance?
+"""Rotation test: do rows prefer two axes to rotations of them in their plane, beyond chance?
 
-The contrast of two columns (``log cosh``, which heavy tails make small and light tails large) is compared with its mean
-over all rotations of their plane. Chance is measured on the same rows: if the plane had no axes, every row could be
-turned by an angle of its own without being less likely, so chance is the contrast's deviation when all rows are turned
-so. This keeps the rows' lengths: a ring, a disc or a common random scale have no axes, whatever their tails. Columns
-are made white in their plane first, without letting far rows decide, so ``s²`` says nothing; what the contrast shares
-with it is taken out, which leaves less chance between columns of different laws.
+The contrast of two columns (``log cosh``) is compared with its mean over all rotations of their plane. Chance is
+measured on the same rows: without axes every row could be rotated by an angle of its own without being less likely, so
+chance is the contrast's standard deviation under such rotations. This keeps the rows' norms: a ring, a disc or a
+common
+random scale have no axes, whatever their tails. Columns are whitened in their plane first, with far rows clipped, so
+``s²`` carries no information; what the contrast shares with it is projected out.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from jaxtyping import Float
 from noumena.guarantees.unmixing import LOG_COSH_OF_A_GAUSSIAN, log_cosh
 
 ANGLES, RADII = 64, 1024
-"""Of the table of rotations: angles of a half turn, and lengths of rows, between which it is interpolated."""
+"""Of the table of rotations: angles of a half turn, and norms of rows, between which it is interpolated."""
 LEAST_SHARE = 0.4
-"""A column this much nearer to a Gaussian than the other takes no side: of the two, the other's contrast decides."""
+"""A column whose contrast is a smaller share of the other's is ignored."""
 FAR = 3.0
-"""Rows farther out, in deviations of a column, are moved to this length along their direction."""
+"""Rows of a larger norm, in standard deviations of a column, are clipped to it."""
 DEPENDENT = 1 - 1e-9
 """Columns that correlate more are one column."""
 TINY = 1e-12
@@ -32,21 +32,21 @@ Column = Float[np.ndarray, " batch"]
 
 
 def preference(s: Float[np.ndarray, "batch component"]) -> Float[np.ndarray, "component component"]:
-    """By how many deviations of chance the contrast prefers every two columns to their rotations; infinite alone.
+    """z-scores of the contrast of every two columns against their rotations; infinite for a single column.
 
     >>> angle = 2 * np.pi * np.arange(400) / 400
     >>> bool(abs(preference(np.column_stack([np.cos(angle), np.sin(angle)]))[0, 1]) < 0.01)  # a circle has no axes
     True
     """
     d = s.shape[1]
-    found = np.full((d, d), np.inf)
+    preferences = np.full((d, d), np.inf)
     for i, j in combinations(range(d), 2):
-        found[i, j] = found[j, i] = _preference(s[:, i], s[:, j])
-    return found
+        preferences[i, j] = preferences[j, i] = _preference(s[:, i], s[:, j])
+    return preferences
 
 
 def _preference(a: Column, b: Column) -> float:
-    """Of two columns: the contrast's gain over rotations, in deviations under turns of every row."""
+    """z-score of the contrast of two columns against rotations."""
     if _one_column(a, b):
         return 0.0
     a, b = _white(a, b)
@@ -68,7 +68,7 @@ def _one_column(a: Column, b: Column) -> bool:
 
 
 def _white(a: Column, b: Column) -> tuple[Column, Column]:
-    """Two columns standardised, and made uncorrelated by the least change."""
+    """Two columns whitened symmetrically (ZCA)."""
     a, b = ((x - x.mean()) / x.std() for x in (a, b))
     correlation = float((a * b).mean())
     plus, minus = 1 / np.sqrt(1 + correlation), 1 / np.sqrt(1 - correlation)
@@ -83,8 +83,9 @@ def _sides(a: float, b: float) -> tuple[float, float]:
 
 
 def _harmonics(radius: Column) -> tuple[Column, ...]:
-    """Of ``log cosh(r cos φ)`` at every length r: the mean over φ, the amplitude of ``cos 2φ``, and the variances of
-    what is the same, and what is the opposite, for a row turned by a right angle (``cos 2φ`` apart)."""
+    """Of ``log cosh(r cos φ)`` at every norm r: the mean over φ, the amplitude of ``cos 2φ``, and the variances of the
+    further even and odd harmonics of 2φ.
+    """
     grid, table = _table(2.0 ** np.ceil(np.log2(max(float(radius.max()), 1.0))))
     return tuple(np.interp(radius, grid, column) for column in table)
 

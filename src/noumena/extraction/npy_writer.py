@@ -1,7 +1,7 @@
-"""A growing table: blocks of rows gathered in memory, or appended to an ``.npy`` file that is renamed when complete.
+"""Growing tables: rows gathered in memory, or appended to an ``.npy`` file that is renamed when complete.
 
 Beside the unfinished file lies a small one with what is done: its rows, a fingerprint of the model and the settings,
-and one of the batches read so far. An extraction with the same fingerprints goes on where it stopped.
+and one of the batches read so far. An extraction with the same fingerprints resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from noumena import checks
 from noumena.extraction.batches import Batch
 
 
-class Gathered:
+class MemoryWriter:
     """A table in memory."""
 
     def __init__(self, dtype: str):
@@ -46,7 +46,7 @@ class Gathered:
         """Nothing is open."""
 
 
-class Growing:
+class NpyWriter:
     """A table in a file, which bears a temporary name until it is complete."""
 
     def __init__(self, path: str | Path, dtype: str, fingerprint: str):
@@ -62,7 +62,7 @@ class Growing:
         self.file: Any = None
 
     def resume(self, batches: Iterable[Batch]) -> bool:
-        """Skip the batches that an earlier run has finished; false, and said, if it read others or cannot be used."""
+        """Skip the batches that an earlier run has finished; false, with a warning, if it read others."""
         notes = _read_notes(self.notes)
         if not notes or not self.part.exists():
             return False
@@ -78,7 +78,7 @@ class Growing:
         return True
 
     def anew(self) -> None:
-        """Forget what an earlier run has left, and say so, if there is anything."""
+        """Discard what an earlier run has left, with a warning, if there is anything."""
         if self.notes.exists():
             what = f"The unfinished {self.part.name} is of another model, setting or order of batches"
             warnings.warn(f"{what}; the extraction starts anew.", UserWarning, stacklevel=4)
@@ -112,7 +112,7 @@ class Growing:
         return np.load(self.path, mmap_mode="r", allow_pickle=False)
 
     def close(self) -> None:
-        """Let go of the file; an unfinished one stays for the next run."""
+        """Close the file; an unfinished one is kept for the next run."""
         if self.file is not None:
             self.file.close()
 
