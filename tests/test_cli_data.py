@@ -204,3 +204,14 @@ def test_options_on_text_reach_the_reader(fit, tmp_path):
     assert refused(fit(tmp_path / "own.csv", "--image", "--no-header", "--force")) == (
         "Options on columns must come without --image. Got --header."
     )
+
+
+def test_what_is_not_said_is_as_in_vae(fit, tmp_path):
+    pd.DataFrame(np.random.default_rng(0).normal(size=(20, 3)), columns=["a", "b", "c"]).to_csv(
+        tmp_path / "own.csv", index=False
+    )
+    done = fit(tmp_path / "own.csv", quick=["--latents", "2", "--steps", "2"])
+    assert done.returncode == 0, done.stderr
+    found, expected = nm.load(tmp_path / "run"), nm.VAE(2, training=nm.Training(steps=2), random_state=0)
+    assert found.get_params() | {"training": None} == expected.get_params() | {"training": None}
+    assert repr(found.training) == repr(expected.training)

@@ -74,6 +74,16 @@ def one_of(value: Any, name: str, options: tuple[str, ...]) -> str:
     return value
 
 
+def switch(value: Any, name: str) -> bool:
+    """``True`` or ``False``.
+
+    >>> switch(False, "whiten")
+    False
+    """
+    require(isinstance(value, bool | np.bool_), f"{name} must be True or False.", repr(value))
+    return bool(value)
+
+
 def table(x: Any, name: str = "x", *, min_rows: int = 1, varying: bool = False) -> np.ndarray:
     """A finite real ``(batch, dim)`` array, from numpy, torch, pandas or nested lists.
 

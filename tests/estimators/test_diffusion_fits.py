@@ -20,7 +20,8 @@ from noumena.estimators.images.unet import UNet
 from noumena.estimators.images.vector_autoencoder import VectorObjective
 from noumena.estimators.images.vector_quantised import VectorQuantised
 from noumena.estimators.loop import Training
-from noumena.estimators.save import _PARTS, ESTIMATORS, load, save
+from noumena.estimators.save import load, save
+from noumena.estimators.state import _PARTS, ESTIMATORS
 from noumena.nets.residual import ResidualEncoder
 from noumena.penalties import LatentSparsity
 

@@ -19,7 +19,8 @@ from noumena.estimators.images import disco as directions
 from noumena.estimators.images.disco import DisCo, DisCoObjective, styled
 from noumena.estimators.images.style_gan import StyleGAN
 from noumena.estimators.images.style_networks import StyleDiscriminator, StyleGenerator
-from noumena.estimators.save import _PARTS, ESTIMATORS, load, save
+from noumena.estimators.save import load, save
+from noumena.estimators.state import _PARTS, ESTIMATORS
 from noumena.estimators.training import Training
 from noumena.penalties import DependencySparsity, HessianPenalty, LatentSparsity, OroJaR
 

@@ -135,8 +135,8 @@ def test_parameters_inside_a_pipeline_are_searched_by_a_score_of_ones_own() -> N
         return -float(np.mean((model.inverse_transform(model.transform(x)) - x) ** 2))
 
     pipeline = Pipeline([("scale", StandardScaler()), ("ica", nm.ICA(random_state=0))])
-    search = GridSearchCV(pipeline, {"ica__n_components": [1, 2, 3]}, scoring=rebuilt, cv=2).fit(data())
-    assert search.best_params_ == {"ica__n_components": 3}  # three latents made the data
+    search = GridSearchCV(pipeline, {"ica__n_latents": [1, 2, 3]}, scoring=rebuilt, cv=2).fit(data())
+    assert search.best_params_ == {"ica__n_latents": 3}  # three latents made the data
     assert search.best_score_ == pytest.approx(0, abs=1e-9)
 
 

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from noumena.checks import InputError
 from noumena.estimators.ica.contrasts import NAMES, contrast_called
 from noumena.estimators.ica.ica import ICA
-from noumena.estimators.ica.moments import Moments, Table
+from noumena.estimators.ica.moments import RowMoments, TableMoments
 from noumena.estimators.ica.rotation import change, polar, rotate, stages
 from noumena.metrics.mixings import amari_distance
 
@@ -110,13 +110,13 @@ def test_the_polar_factor_is_the_nearest_rotation_however_ill_conditioned(condit
 def test_a_stage_of_few_rows_needs_the_correction_for_not_being_white():
     """Without it the first-order error of a part's covariance outweighs the step, and nothing is found."""
     x, A = mixed(rows=24_000, d=40, seed=1)
-    data = Table(torch.as_tensor(x)[None], dtype=torch.float32, seed=0)
+    data = TableMoments(torch.as_tensor(x)[None], dtype=torch.float32, seed=0)
     mean, covariance = data.mean_and_covariance()
     value, vector = torch.linalg.eigh(covariance)
     forth = (vector / value.sqrt()[:, None]).mT
     data.prepare(mean, forth)
     start = torch.linalg.qr(torch.randn(1, 40, 40, generator=torch.Generator().manual_seed(0))).Q
-    part = Table(torch.as_tensor(x)[None], dtype=torch.float32, seed=0)
+    part = TableMoments(torch.as_tensor(x)[None], dtype=torch.float32, seed=0)
     part.mean_and_covariance()
     part.prepare(mean, forth)
     part.white = data._part(2560)
@@ -139,7 +139,7 @@ def test_stages_do_not_change_where_the_iteration_rests(monkeypatch):
 
 
 def test_a_part_of_the_rows_is_spread_over_all_of_them():
-    data = Table(torch.arange(10_000.0)[None, :, None], dtype=torch.float32, seed=0)
+    data = TableMoments(torch.arange(10_000.0)[None, :, None], dtype=torch.float32, seed=0)
     mean, _ = data.mean_and_covariance()
     data.prepare(mean, torch.ones(1, 1, 1, dtype=torch.float64))
     part = data._part(1000)[0, :, 0] + float(mean)
@@ -242,7 +242,7 @@ def test_a_fit_that_has_not_come_to_rest_says_so():
 
 
 def test_steps_are_halved_where_whole_ones_run_in_circles():
-    class Circling(Moments):
+    class Circling(RowMoments):
         """A rotation whose whole step overshoots by far."""
 
         n_rows, n_features = 100, 2
@@ -269,7 +269,7 @@ REFUSED = {
     "not a number": (ICA(), np.where(np.eye(9)[:, :3] > 0, np.nan, 1.0), "x must be finite. Got 3 NaN"),
     "contrast": (ICA(contrast="tanh"), mixed()[0], "contrast must be one of logcosh, exp, cube. Got 'tanh'"),
     "tolerance": (ICA(tol=-1), mixed()[0], "tol must be a finite number"),
-    "no whitening": (ICA(2, whiten=False), mixed()[0], "n_components must be left out without whitening"),
+    "no whitening": (ICA(2, whiten=False), mixed()[0], "n_latents must be left out without whitening"),
     "device": (ICA(device="abacus"), mixed()[0], "device must be auto or a torch device"),
 }
 

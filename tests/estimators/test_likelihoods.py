@@ -62,7 +62,7 @@ def test_the_bernoulli_misfit_is_the_one_worked_out_by_hand() -> None:
 
 
 def test_the_normal_misfit_is_the_one_worked_out_by_hand() -> None:
-    found = misfit(torch.tensor([[1.0, -2.0], [0.5, 0.0]]), torch.tensor([[4.0, 2.0], [0.0, 0.5]]), "normal")
+    found = misfit(torch.tensor([[1.0, -2.0], [0.5, 0.0]]), torch.tensor([[4.0, 2.0], [0.0, 0.5]]), "gaussian")
     torch.testing.assert_close(found, torch.tensor([9.0 + 16.0, 0.25 + 0.25]))
 
 
@@ -87,7 +87,7 @@ def test_the_order_of_observations_does_not_matter_and_rows_are_apart() -> None:
     generator = torch.Generator().manual_seed(0)
     out, x = torch.randn(5, 7, generator=generator), torch.rand(5, 7, generator=generator)
     order = torch.randperm(7, generator=generator)
-    for likelihood in ("normal", "bernoulli"):
+    for likelihood in ("gaussian", "bernoulli"):
         whole = misfit(out, x, likelihood)
         torch.testing.assert_close(misfit(out[:, order], x[:, order], likelihood), whole)
         torch.testing.assert_close(misfit(out[2:3], x[2:3], likelihood), whole[2:3])
@@ -95,7 +95,7 @@ def test_the_order_of_observations_does_not_matter_and_rows_are_apart() -> None:
 
 def test_half_precision_outputs_are_compared_in_the_precision_of_the_rows() -> None:
     out, x = torch.full((1, 4000), 0.1).bfloat16(), torch.zeros(1, 4000)
-    for likelihood, each in (("normal", 0.1**2), ("bernoulli", log(1 + np.exp(0.1)))):
+    for likelihood, each in (("gaussian", 0.1**2), ("bernoulli", log(1 + np.exp(0.1)))):
         found = misfit(out, x, likelihood)
         assert found.dtype == torch.float32
         assert float(found) == pytest.approx(4000 * each, rel=1e-2)
@@ -104,9 +104,9 @@ def test_half_precision_outputs_are_compared_in_the_precision_of_the_rows() -> N
 def test_a_decoder_emits_its_output_or_the_sigmoid_of_it() -> None:
     net = torch.nn.Linear(2, 3)
     z = torch.ones(1, 2)
-    assert emitting(net, "normal") is net
+    assert emitting(net, "gaussian") is net
     torch.testing.assert_close(emitting(net, "bernoulli")(z), net(z).sigmoid())
-    for likelihood in ("normal", "bernoulli"):
+    for likelihood in ("gaussian", "bernoulli"):
         torch.testing.assert_close(output(emitting(net, likelihood), z, likelihood), net(z))
 
 
@@ -143,12 +143,12 @@ def test_a_penalty_is_that_of_the_pixels(model: Any) -> None:
 
 @every
 def test_the_normal_likelihood_is_the_squared_error_and_the_default(model: Any) -> None:
-    codec = built(clone(model).set_params(likelihood="normal")).requires_grad_(False)
+    codec = built(clone(model).set_params(likelihood="gaussian")).requires_grad_(False)
     x, seen = rows(), []
     codec.decoder.register_forward_hook(lambda net, given, out: seen.append(out))
     _, terms = codec(x, codec.draws(20, torch.Generator().manual_seed(0)), 1.0)
     torch.testing.assert_close(terms["reconstruction"], (seen[0] - x).square().sum(dim=1).mean())
-    assert type(model)().likelihood == "normal"
+    assert type(model)().likelihood == "gaussian"
 
 
 @every
@@ -267,7 +267,7 @@ def test_a_subclass_adds_a_term_to_the_loss_beside_the_penalty() -> None:
 def test_bad_input_is_one_sentence(model: Any) -> None:
     x = (pictures() / 255.0).astype(np.float32)
     cases = [
-        ({"likelihood": "poisson"}, x, r"likelihood must be one of normal, bernoulli\. Got 'poisson'\."),
+        ({"likelihood": "poisson"}, x, r"likelihood must be one of gaussian, bernoulli\. Got 'poisson'\."),
         (
             {"standardise": True},
             x,
@@ -286,7 +286,7 @@ def test_bad_input_is_one_sentence(model: Any) -> None:
 def test_bytes_and_the_normal_likelihood_are_free_of_the_range() -> None:
     check_range(source_of(pictures()), "bernoulli")
     check_range(source_of(Spots()), "bernoulli")
-    check_range(source_of(np.array([[-3.0]])), "normal")
+    check_range(source_of(np.array([[-3.0]])), "gaussian")
 
 
 @pytest.mark.parametrize("moved", [3.0, -1.0])

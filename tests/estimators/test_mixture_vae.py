@@ -10,9 +10,10 @@ from sklearn.mixture import GaussianMixture
 from torch.distributions import Bernoulli, Categorical, Independent, MixtureSameFamily, Normal, kl_divergence
 
 import noumena as nm
+from noumena.estimators.likelihoods import misfit, output
 from noumena.estimators.mixture_prior import (
     FLOOR,
-    Components,
+    MixtureParameters,
     MixturePrior,
     best_log_responsibilities,
     kl_to_components,
@@ -26,7 +27,7 @@ TINY = nm.MLP(hidden=(16,))
 
 def some_law(k=3, d=2, seed=0):
     g = torch.Generator().manual_seed(seed)
-    return Components(
+    return MixtureParameters(
         torch.randn(k, generator=g).double().log_softmax(dim=0),
         2 * torch.randn(k, d, generator=g).double(),
         torch.randn(k, d, generator=g).double(),
@@ -104,7 +105,7 @@ def test_it_is_an_upper_bound_of_the_divergence_to_the_mixture_and_least_at_the_
     z = q.sample((100_000,))
     each = q.log_prob(z) - as_distribution(law).log_prob(z)
     assert float(each.mean()) < least + 4 * float(each.std()) / 1e5**0.5
-    apart = Components(
+    apart = MixtureParameters(
         law.log_weights, law.means * 1000, law.log_variances
     )  # where components do not overlap: equality
     z = apart.means[:1]
@@ -278,7 +279,8 @@ def test_a_bernoulli_likelihood_is_torchs_own_and_decodes_to_probabilities():
     assert float(probabilities.max()) < 1
     rows = torch.as_tensor(x[:20]).float()
     wanted = -Bernoulli(probs=probabilities).log_prob(rows).sum(dim=1)
-    torch.testing.assert_close(model.models_[0].misfit(z, rows), wanted, rtol=1e-4, atol=1e-4)
+    logits = output(model.models_[0].decoder, z, "bernoulli")
+    torch.testing.assert_close(misfit(logits, rows, "bernoulli"), wanted, rtol=1e-4, atol=1e-4)
     assert model.models_[0].beta == 1.0
     assert model.inverse_transform(model.transform(x)).shape == x.shape
     read = nm.certify(model.mixture_, by="mixtures", decoder=model.decoder_)

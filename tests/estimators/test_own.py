@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import noumena as nm
 from noumena.checks import InputError
 from noumena.estimators.penalised import Penalised
-from noumena.estimators.save import ESTIMATORS
+from noumena.estimators.state import ESTIMATORS
 
 
 def weights(module: nn.Module) -> list[Tensor]:

@@ -6,7 +6,7 @@ import torch
 from scipy.spatial.distance import cdist
 
 from noumena.estimators.sparse.basis import (
-    Objective,
+    BasisObjective,
     anneal,
     centred,
     descend,
@@ -44,27 +44,27 @@ def test_the_analytic_gradient_is_that_of_automatic_differentiation(problem, sca
     W = free[..., :-1]
     expected = (1 + (y / scale).square()).log().mean(0).sum(-1) - torch.linalg.slogdet(W).logabsdet
     expected.sum().backward()
-    value, slope = Objective(rows, scale)(bases)
+    value, slope = BasisObjective(rows, scale)(bases)
     torch.testing.assert_close(value, expected.detach())
     torch.testing.assert_close(slope, free.grad)
 
 
 def test_every_restart_descends_as_if_it_were_alone(problem):
     rows, bases = problem
-    together, values, steps = descend(Objective(rows, 0.5), bases, iterations=15, enough=0.0)
-    alone = [descend(Objective(rows, 0.5), b[None], iterations=15, enough=0.0)[0][0] for b in bases]
+    together, values, steps = descend(BasisObjective(rows, 0.5), bases, iterations=15, enough=0.0)
+    alone = [descend(BasisObjective(rows, 0.5), b[None], iterations=15, enough=0.0)[0][0] for b in bases]
     torch.testing.assert_close(together, torch.stack(alone))
     assert steps == 15
-    assert (values < Objective(rows, 0.5)(bases)[0]).all()
+    assert (values < BasisObjective(rows, 0.5)(bases)[0]).all()
 
 
 def test_descent_ends_where_the_gradient_along_the_sphere_vanishes(problem):
     rows, bases = problem
-    ended, _, steps = descend(Objective(rows, 1.0), bases, iterations=300, enough=0.0)
+    ended, _, steps = descend(BasisObjective(rows, 1.0), bases, iterations=300, enough=0.0)
     assert steps == 300, "nothing falls by less than nothing"
     W = ended[..., :-1]
     torch.testing.assert_close(W.norm(dim=-1), torch.ones(2, 3).double())
-    slope = Objective(rows, 1.0)(ended)[1]
+    slope = BasisObjective(rows, 1.0)(ended)[1]
     along = (slope[..., :-1] * W).sum(-1, keepdim=True) * W
     assert torch.cat([slope[..., :-1] - along, slope[..., -1:]], dim=-1).abs().max() < 1e-4
 

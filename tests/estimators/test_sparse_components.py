@@ -69,7 +69,7 @@ def test_the_rank_is_found_above_a_flat_floor_of_noise_and_by_number_when_asked(
     assert model.n_components_ == 5
     assert mcc(z, model.transform(noisy)).score > 0.99
     assert not model.exact_.any()
-    assert SparseComponents(n_components=4).fit(noisy).n_components_ == 4
+    assert SparseComponents(n_latents=4).fit(noisy).n_components_ == 4
 
 
 def test_small_latents_are_not_taken_for_noise():
@@ -184,8 +184,8 @@ def test_data_without_an_answer_are_refused_in_one_sentence(x, sentence):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"n_components": 6}, "Got 3000 rows of rank 5 for 6 components"),
-        ({"n_components": 0}, "n_components must be a whole number of at least 1"),
+        ({"n_latents": 6}, "Got 3000 rows of rank 5 for 6 components"),
+        ({"n_latents": 0}, "n_latents must be a whole number of at least 1"),
         ({"n_restarts": 0}, "n_restarts must be"),
         ({"max_iter": 0}, "max_iter must be"),
         ({"view": "afar"}, "view must be one of both, rows, differences"),

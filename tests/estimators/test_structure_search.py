@@ -13,8 +13,8 @@ from noumena.estimators.loop import train
 from noumena.estimators.refit import search as structure_search
 from noumena.estimators.refit.directions import Directions, sparse_directions
 from noumena.estimators.refit.masked import MaskedDecoder, masked, plain
-from noumena.estimators.refit.refit import Difference, Refit, restarted
-from noumena.estimators.refit.search import Search, State, faintest, flipped, missing, row_errors, wanted
+from noumena.estimators.refit.refit import ErrorDifference, Refit, restarted
+from noumena.estimators.refit.search import Search, SearchState, faintest, flipped, missing, row_errors, wanted
 
 PLAN = nm.Training(steps=400)
 
@@ -113,11 +113,11 @@ def test_residuals_name_the_dependency_that_is_missing_and_the_faintest_comes_fi
     z = model.models_[model.best_].code(x[:256]).detach()
     strength = nm.Structure.from_decoder(model.models_[model.best_].decoder, z).evidence.strength
     whole = masked([best], [support])[0]
-    order = faintest(State(whole, support, np.ones(3)), x)
+    order = faintest(SearchState(whole, support, np.ones(3)), x)
     assert [strength[place] for place in order] == sorted(strength[place] for place in order)
     place = order[-1]
     lacking = flipped(support, [place])
-    state = State(masked([best], [lacking])[0], lacking, np.ones(3))
+    state = SearchState(masked([best], [lacking])[0], lacking, np.ones(3))
     assert missing(state, FitData(x[:1000], x[1000:], ""))[0] == place
 
 
@@ -130,21 +130,21 @@ def test_a_structure_that_lacks_a_dependency_is_seen_by_what_its_residuals_want(
     _, sample, _, model = fitted
     best = model.models_[model.best_]
     rows, support = standardised(sample, best), model.structure_.dense.astype(bool)
-    strong = faintest(State(best, support, np.ones(3)), rows.train)[-1]
+    strong = faintest(SearchState(best, support, np.ones(3)), rows.train)[-1]
     lacking = flipped(support, [strong])
     sparse = train(masked([plain(best)], [lacking]), [0], rows, PLAN.changed(steps=100))
-    state = State(sparse.models[0], lacking, row_errors(sparse.models[0], rows.held_out))
+    state = SearchState(sparse.models[0], lacking, row_errors(sparse.models[0], rows.held_out))
     wider = wanted(state, rows)
     assert wider[strong]
     more = train(masked([plain(best)], [wider]), [0], rows, PLAN.changed(steps=100))
-    assert Difference.of(row_errors(more.models[0], rows.held_out), state.errors).below_zero
+    assert ErrorDifference.of(row_errors(more.models[0], rows.held_out), state.errors).below_zero
 
 
 def test_growing_and_thinning_out_mends_a_structure_with_several_wrong_places_of_one_latent(fitted):
     _, sample, _, model = fitted
     best = model.models_[model.best_]
     rows, support = standardised(sample, best), model.structure_.dense.astype(bool)
-    order = faintest(State(best, support, np.ones(3)), rows.train)
+    order = faintest(SearchState(best, support, np.ones(3)), rows.train)
     t = order[-1][1]
     lost = [place for place in order if place[1] == t][-2:]
     extra = [(int(i), t) for i in np.flatnonzero(~support[:, t])[:1]]

@@ -134,7 +134,7 @@ SCORES: dict[str, Score] = {
     "block r2 of blocks": Score(blocks, BLOCK, forgives=("sign", "scale"), dead=False, still="", spares=True),
     "sis": Score(
         in_slots, (("SIS", (-1.0, 1.0), "block-wise {z1 | z2 | z3}",
-        "inside a slot is not judged"),), dead=False, still="", cap="most_rows"
+        "inside a slot is not judged"),), dead=False, still="", cap="max_rows"
     ),
     "dci": Score(
         M.dci,
@@ -143,29 +143,29 @@ SCORES: dict[str, Score] = {
         forgives=(*EACH, "monotone"), near=0.03, dead=False, discrete=True,
     ),
     "mig": Score(
-        M.mig, (("MIG", UNIT, BY_AXIS, "factor"),), near=1e-8, seeded=False, discrete=True, cap="rows"
+        M.mig, (("MIG", UNIT, BY_AXIS, "factor"),), near=1e-8, seeded=False, discrete=True, cap="max_rows"
     ),
     "mig by bins": Score(
         by_bins, (("MIG", UNIT, BY_ORDER, "factor"),), punishes=("rotation",
-        "monotone"), near=1e-8, seeded=False, discrete=True, cap="rows"
+        "monotone"), near=1e-8, seeded=False, discrete=True, cap="max_rows"
     ),
     "sap": Score(
         M.sap, (("SAP", UNIT, BY_ORDER, "factor"),), punishes=("rotation",
-        "monotone"), near=1e-8, discrete=True, cap="rows"
+        "monotone"), near=1e-8, discrete=True, cap="max_rows"
     ),
     "modularity": Score(
         M.modularity, (("Modularity", UNIT, BY_AXIS, "factor"), ("Explicitness", UNIT, "affine", "factor")),
-        near=0.01, judged=1, discrete=True, cap="rows",
+        near=0.01, judged=1, discrete=True, cap="max_rows",
     ),
     "modularity by bins": Score(
         modular_by_bins, (("Modularity", UNIT, BY_ORDER, "factor"), ("Explicitness", UNIT, "affine", "factor")),
-        near=0.01, judged=1, discrete=True, cap="rows",
+        near=0.01, judged=1, discrete=True, cap="max_rows",
     ),
     "infomec": Score(
         of_infomec,
         (("InfoM", UNIT, BY_AXIS, "one source only"), ("InfoE", UNIT, "affine", "linear"), ("InfoC", UNIT, BY_AXIS,
          "source")),
-        judged=1, discrete=True, cap="rows",
+        judged=1, discrete=True, cap="max_rows",
     ),
     "votes": Score(
         votes, (("FactorVAE score", UNIT, BY_ORDER, "Each factor has a latent"),), near=1e-9, discrete=True

@@ -83,7 +83,7 @@ def test_sap_in_sample_is_that_of_a_slow_loop(seed: int) -> None:
 def test_sap_is_judged_on_the_fifth_of_the_rows_held_out() -> None:
     z, z_hat = mixed(500, 0)
     found = sap(z, z_hat, shuffles=0)
-    shown = sample(z, z_hat, discrete=None, rows=500, seed=0)
+    shown = sample(z, z_hat, discrete=None, max_rows=500, seed=0)
     z, z_hat = shown[0].values, shown[1]  # in the order drawn, the first hundred are held out
     for i, x in enumerate(np.split(z_hat, 4, axis=1)):
         line = LinearRegression().fit(x[100:], z[100:, 2])

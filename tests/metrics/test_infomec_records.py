@@ -75,7 +75,7 @@ def test_kinds_are_decided_once_and_said() -> None:
     rare = infomec(once, noise(40, 2), subsamples=12, shuffles=0)  # constant in a quarter of the halves
     assert all(0 <= part.low <= part.high <= 1 for part in rare.uncertainty)
     many = infomec(
-        np.arange(60)[:, None] // 2, noise(60, 1), rows=10, random_state=1, shuffles=0
+        np.arange(60)[:, None] // 2, noise(60, 1), max_rows=10, random_state=1, shuffles=0
     )  # values met once only
     assert np.isfinite(many.matrix).all()
 
@@ -199,8 +199,8 @@ def test_ten_rows_and_classes_met_once_are_defined() -> None:
 def test_rows_are_capped_and_seeded() -> None:
     z = factors(400)
     z_hat = z + noise(400, 3)
-    assert infomec(z, z_hat, rows=100, shuffles=0).rows == 100
-    first, again, other = (infomec(z, z_hat, rows=100, random_state=s) for s in (1, 1, 2))
+    assert infomec(z, z_hat, max_rows=100, shuffles=0).rows == 100
+    first, again, other = (infomec(z, z_hat, max_rows=100, random_state=s) for s in (1, 1, 2))
     assert triple(first).tolist() == triple(again).tolist()
     assert first.chance == again.chance
     assert triple(first).tolist() != triple(other).tolist()

@@ -79,7 +79,7 @@ def test_explicitness_is_the_area_under_the_curve_by_scikit_learn(regression: st
 def test_explicitness_is_judged_on_the_fifth_of_the_rows_held_out() -> None:
     z, z_hat = mixed(500, 2)
     found = modularity(z, z_hat, shuffles=0)
-    shown = sample(z, z_hat, discrete=None, rows=500, seed=0)
+    shown = sample(z, z_hat, discrete=None, max_rows=500, seed=0)
     z, z_hat = shown[0].values, shown[1]  # in the order drawn, the first hundred are held out
     units = StandardScaler().fit(z_hat[100:])
     inputs, unseen = units.transform(z_hat[100:]), units.transform(z_hat[:100])

@@ -209,7 +209,7 @@ def test_a_seed_fixes_every_number_and_tensors_score_like_arrays() -> None:
 def test_images_are_capped_and_uncertainty_comes_on_request() -> None:
     z = scene(150)
     z_hat = reordered(z + 0.5 * np.random.default_rng(1).normal(size=z.shape))
-    found = image_sis(z, z_hat, most_images=60, subsamples=10, shuffles=0)
+    found = image_sis(z, z_hat, max_rows=60, subsamples=10, shuffles=0)
     assert found.rows == 12
     assert found.matching.shape == (60, 2)
     assert (np.diff(found.images) > 0).all()

@@ -110,10 +110,10 @@ def test_names_come_from_data_frames_and_words_are_factors() -> None:
 
 
 def test_rows_are_thinned_and_it_is_said() -> None:
-    found = score(Z, Z, metrics="mcc", rows=100)
+    found = score(Z, Z, metrics="mcc", max_rows=100)
     assert found.rows == 100
     assert "100 of 400 rows were drawn at random" in found.notes
-    assert score(Z, Z, metrics="mcc", rows=None).rows == N
+    assert score(Z, Z, metrics="mcc", max_rows=None).rows == N
 
 
 def test_what_cannot_be_had_is_refused_under_all_and_raised_when_named() -> None:

@@ -106,7 +106,7 @@ def test_constant_latents_count_for_nothing() -> None:
 
 def test_rows_are_capped_seeded_and_in_sample_on_request() -> None:
     z, z_hat = latents(300, 2), latents(300, 2) + latents(300, 2, seed=1)
-    assert sis(z, z_hat, slots=2, most_rows=100).rows == 20
+    assert sis(z, z_hat, slots=2, max_rows=100).rows == 20
     assert sis(z, z_hat, slots=2, held_out=False).rows == 300
     assert sis(z, z_hat, slots=2, held_out=False).score > sis(z, z_hat, slots=2).score
     assert sis(z, z_hat, slots=2, random_state=1).score == sis(z, z_hat, slots=2, random_state=1).score

@@ -40,9 +40,8 @@ DATA = (
 )
 LEAST = 4
 """Rows that something can be learned from: some are held out, and a structure is read off at two of the others."""
-TABLE = {"models": 8, "batch_size": 256, "learning_rate": 1e-2}
-IMAGES = {"models": 1, "batch_size": 64, "learning_rate": 1e-3}
-"""Defaults by the kind of data; those of convolutional networks are smaller."""
+IMAGES = {"batch_size": 64, "learning_rate": 1e-3}
+"""Of convolutional networks, where nothing else is said; of tables the defaults of ``Training`` hold."""
 POINTS = {False: 64, True: 8}
 """Rows of a batch at which dependencies are penalised, of a table and of images."""
 
@@ -87,9 +86,9 @@ def fit(
     latents: Annotated[int, typer.Option(help="Number of latents.")],
     estimator: Annotated[str, typer.Option(help="vae, beta-vae or autoencoder.")] = "vae",
     image: Annotated[bool, typer.Option("--image", help="Images: convolutional networks, pixels in [0, 1].")] = False,
-    sparsity: Annotated[float, typer.Option(help="Weight of the dependency sparsity; 0 for none.")] = 0.05,
-    models: Annotated[int | None, typer.Option(help="Seeds trained in one program; 8, or 1 with --image.")] = None,
-    steps: Annotated[int, typer.Option(help="Training steps.")] = 3000,
+    sparsity: Annotated[float, typer.Option(help="Weight of the dependency sparsity, such as 0.05.")] = 0.0,
+    models: Annotated[int | None, typer.Option(help="Seeds trained side by side, such as 8; as in VAE(), 1.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Training steps; as in Training(), 3000.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Rows per step; 256, or 64 with --image.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Peak; 0.01, or 0.001 with --image.")] = None,
     clip: Annotated[float | None, typer.Option(help="Largest gradient norm.")] = None,
@@ -112,15 +111,17 @@ def fit(
 ) -> None:
     """Learn latents from a table or from images, and write a run with a page: certified, and of images with pictures.
 
-    Example: noumena fit data.csv --latents 5 --out runs/first
+    What is not said is as in VAE() and Training(). Certificates need a bias: --sparsity 0.05, and seeds to agree.
+
+    Example: noumena fit data.csv --latents 5 --sparsity 0.05 --models 8 --out runs/first
 
     Example: noumena fit data.csv --drop id,batch --impute median --drop-constant --latents 5 --out runs/second
 
     Example: noumena fit pictures/ --image --latents 10 --out runs/seen
     """
     one_of(estimator, "--estimator", tuple(KINDS))
-    usual = IMAGES if image else TABLE
-    models = count(usual["models"] if models is None else models, "--models")
+    if models is not None:
+        count(models, "--models")
     count(latents, "--latents")
     count(seed, "--seed", minimum=0)
     number(sparsity, "--sparsity", minimum=0)
@@ -132,19 +133,14 @@ def fit(
     with claimed(out, force=force, resume=resume, trains=True):
         import noumena as nm
 
-        training = nm.Training(
-            steps=steps,
-            batch_size=usual["batch_size"] if batch_size is None else batch_size,
-            learning_rate=usual["learning_rate"] if learning_rate is None else learning_rate,
-            clip=clip,
-            device=device,
-            checkpoint=out / CHECKPOINT,
-            checkpoint_seconds=checkpoint_seconds,
-            verbose=not as_json and sys.stderr.isatty(),
-        )
+        said = {"steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "clip": clip}
+        chosen: dict[str, Any] = IMAGES if image else {}
+        chosen = chosen | {name: value for name, value in said.items() if value is not None}
+        kept = {"checkpoint": out / CHECKPOINT, "checkpoint_seconds": checkpoint_seconds}
+        training = nm.Training(device=device, verbose=not as_json and sys.stderr.isatty(), **kept, **chosen)
         kind, settings = _kind(estimator, sparsity, points=POINTS[image])
-        settings |= given.settings
-        model = kind(latents, n_models=models, training=training, random_state=seed, **settings)
+        settings |= given.settings | ({} if models is None else {"n_models": models})
+        model = kind(latents, training=training, random_state=seed, **settings)
         _finish(model.fit(given.rows), out, given, as_json=as_json)
 
 
@@ -174,9 +170,10 @@ def _kind(estimator: str, sparsity: float, *, points: int) -> tuple[Any, dict[st
     """An estimator's class, and its penalty; an autoencoder with one keeps its latents at a fixed scale."""
     import noumena as nm
 
-    penalty = sparsity * nm.DependencySparsity(points=points) if sparsity > 0 else None
-    extra = {"normalise": penalty is not None} if estimator == "autoencoder" else {}
-    return getattr(nm, KINDS[estimator]), {"penalty": penalty, **extra}
+    if sparsity == 0:
+        return getattr(nm, KINDS[estimator]), {}
+    extra = {"normalise": True} if estimator == "autoencoder" else {}
+    return getattr(nm, KINDS[estimator]), {"penalty": sparsity * nm.DependencySparsity(points=points), **extra}
 
 
 @dataclass(frozen=True)

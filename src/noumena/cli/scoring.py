@@ -63,7 +63,7 @@ def score(
     with claimed(out, force=force):
         card = scored(
             *compared, metrics=wanted, discrete=_listed(discrete, z.names or ()), slots=_sizes(slots),
-            shuffles=shuffles, ceiling=ceiling, subsamples=subsamples, rows=rows or None, random_state=seed,
+            shuffles=shuffles, ceiling=ceiling, subsamples=subsamples, max_rows=rows or None, random_state=seed,
             progress=say if sys.stderr.isatty() and not as_json else None,
         )  # fmt: skip
     from noumena.report.scorecards import scorecard_page

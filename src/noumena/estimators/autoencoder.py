@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
-from noumena.estimators.base import Builder, Codec, Estimator, need_scale, network
-from noumena.estimators.loop import Training
+from noumena.estimators.base import Codec, need_scale
+from noumena.estimators.encoder_decoder import EncoderDecoder
 from noumena.penalties import Penalty
 
 
@@ -60,47 +60,44 @@ def spread_of(h: Tensor) -> Tensor:
     return (h.var(dim=0, correction=0) + 1e-8).sqrt()
 
 
-class Autoencoder(Estimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class Autoencoder(EncoderDecoder):
     """Encoder and decoder trained to reconstruct; without a penalty its latents mean nothing by themselves.
 
-    Parameters: ``n_latents``; ``penalty``, e.g. ``0.05 * DependencySparsity()`` (needs ``normalise=True``, which keeps
-    every latent at mean 0 and variance 1, for otherwise the encoder escapes by rescaling); ``encoder`` and ``decoder``
-    are builders called with the numbers of inputs and outputs; ``standardise`` the observations; ``n_models`` seeds
-    in one program; ``training``; ``random_state``.
+    Parameters
+    ----------
+    n_latents : int, default 2
+        Number of latents.
+    normalise : bool, default False
+        Whether latents keep mean 0 and variance 1, as penalties need: otherwise the encoder escapes by rescaling.
+    encoder, decoder : builder, optional
+        Called with the numbers of inputs and outputs, such as ``MLP((64,))``.
+    penalty, standardise, n_models, training, random_state : see ``Estimator``
+        As in every ``Estimator``.
+
+    Attributes
+    ----------
+    models_, best_, objectives_, terms_, explained_, structure_, decoder_, history_ : see ``Estimator``
+        As in every ``Estimator``.
+
+    Examples
+    --------
+    >>> import noumena as nm
+    >>> x = torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
+    >>> nm.Autoencoder(2, training=nm.Training(steps=3), random_state=0).fit_transform(x).shape
+    torch.Size([60, 2])
     """
 
     _sparse_refit = True
 
-    def __init__(
-        self,
-        n_latents: int = 2,
-        *,
-        penalty: Penalty | None = None,
-        normalise: bool = False,
-        encoder: Builder | None = None,
-        decoder: Builder | None = None,
-        standardise: bool = True,
-        n_models: int = 1,
-        training: Training | None = None,
-        random_state: Any = None,
-    ):
-        self.n_latents = n_latents
-        self.penalty = penalty
-        self.normalise = normalise
-        self.encoder = encoder
-        self.decoder = decoder
-        self.standardise = standardise
-        self.n_models = n_models
-        self.training = training
-        self.random_state = random_state
+    n_latents: int = field(default=2, kw_only=False)
+    normalise: bool = False
 
     def _check(self) -> None:
         super()._check()
         need_scale(self.penalty, self.normalise, "set normalise=True, or use VAE")
 
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
-        encoder = network(self.encoder, "encoder", n_observed, self.n_latents)
-        decoder = network(self.decoder, "decoder", self.n_latents, n_observed)
-        objective = AutoencoderObjective(encoder, decoder, mean, scale, n_latents=self.n_latents)
+        objective = AutoencoderObjective(*self._networks(n_observed), mean, scale, n_latents=self.n_latents)
         objective.penalty, objective.normalise = self.penalty, self.normalise
         return objective

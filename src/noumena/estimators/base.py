@@ -10,7 +10,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,8 @@ from noumena.estimators.codec import explained
 from noumena.estimators.fit_data import FitData, far, split
 from noumena.estimators.likelihoods import check_range
 from noumena.estimators.loop import Trained, Training, train
+from noumena.estimators.parameters import check_parameters, count, instance
 from noumena.estimators.polish import polish
-from noumena.estimators.refit.refit import Refit
 from noumena.estimators.refit.search import search_and_refit, searchable
 from noumena.estimators.sources import Source, numbers_of, source_of, stretches
 from noumena.estimators.transformer import Transformer, transactional
@@ -45,34 +45,61 @@ from noumena.structure import EXACT, Structure
 
 POINTS = 512
 """Latent points kept after a fit, where the structure and certificates are read off."""
+PENALTY = instance(Penalty, "a Penalty such as 0.05 * DependencySparsity()")
+TRAINING = instance(Training, "a Training such as Training(steps=1000)")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Estimator(Transformer):
     """Base of all estimators that are trained by gradient; subclasses say how a model is built.
-
-    After ``fit``: ``models_`` (all of them), ``best_`` (the index in use), ``objectives_`` and ``terms_`` (held-out,
-    per model), ``explained_`` (R² of the reconstruction of a few held-out rows, per model), ``history_``, ``seeds_``,
-    ``points_`` (model, batch, latent: every model's latents of the same few training rows), ``structure_``,
-    ``decoder_``.
 
     Observations may be whatever ``sources.source_of`` takes: a table of numbers, or of bytes, such as flat images,
     which stays in bytes on the device and is seen in units of 255 where it is not standardised; images that are read
     or rendered when they are asked for; a memory map (``np.load(path, mmap_mode="r")``), which stays on disk.
+
+    Parameters
+    ----------
+    penalty : Penalty, optional
+        Bias on the decoder, such as ``0.05 * DependencySparsity()``.
+    standardise : bool
+        Whether columns get mean 0 and deviation 1 inside the model.
+    n_models : int
+        Seeds trained side by side, of which the lowest held-out objective is used.
+    training : Training, optional
+        The loop: steps, rate, device; ``Training()`` where it is not given.
+    random_state : int, numpy generator or None
+        Seed of the first model; the others have those after it.
+
+    Attributes
+    ----------
+    n_latents : int
+        Number of latents, which most estimators take as their first parameter.
+    models_, seeds_, best_ : list, list of int, int
+        All models, their seeds, and the index of the one in use.
+    objectives_, terms_ : array, dict of arrays
+        Held-out objective and its terms, per model.
+    explained_ : list of float or None
+        R² of the reconstruction of some held-out rows, per model.
+    points_ : array (model, batch, latent)
+        Every model's latents of the same few training rows.
+    structure_, decoder_ : Structure, Decoder
+        Which observation depends on which latent, and the map ``z ↦ x``, of the best model.
+    history_ : History
+        Held-out curves of the fit.
     """
 
-    n_latents: int
-    n_models: int
-    n_features_in_: int
-    penalty: Penalty | None
-    standardise: bool
-    training: Training | None
-    random_state: Any
-    refit_: Refit | None = None
+    n_latents: int = field(init=False)
+    penalty: Penalty | None = field(default=None, metadata=PENALTY)
+    standardise: bool = True
+    n_models: int = count(1)
+    training: Training | None = field(default=None, metadata=TRAINING)
+    random_state: Any = None
+
+    n_features_in_: int = field(init=False)
+    refit_ = None
     """How the exactly sparse refit compares with its dense twin; ``None`` where there is none."""
     _sparse_refit = False
     """Whether structures are searched: the decoder must be a network of its own."""
-    _learned: tuple[str, ...] = ()
-    """Further attributes, of plain numbers, names and lists, that a fit leaves and a file keeps."""
 
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         raise NotImplementedError
@@ -82,12 +109,8 @@ class Estimator(Transformer):
         return self.n_latents
 
     def _check(self) -> None:
-        checks.count(self.n_models, "n_models")
-        checks.require(
-            self.penalty is None or isinstance(self.penalty, Penalty),
-            "penalty must be a Penalty such as 0.05 * DependencySparsity().",
-            repr(self.penalty),
-        )
+        """Refuse parameters that cannot work; subclasses add what no field can say."""
+        check_parameters(self)
 
     def _source(self, x: Any) -> Source:
         """The rows of a fit; columns may be constant, as margins of images are, unless all are standardised."""
@@ -108,8 +131,6 @@ class Estimator(Transformer):
     def fit(self, X: Any, y: Any = None):
         """Train ``n_models`` seeds on ``X`` (batch, observed) and keep the best; ``y`` is ignored."""
         training = Training() if self.training is None else self.training
-        known = isinstance(training, Training)
-        checks.require(known, "training must be a Training such as Training(steps=1000).", repr(training))
         self._check()
         training.check()
         device = training.torch_device()
@@ -171,7 +192,7 @@ class Estimator(Transformer):
     def _searches(self, rows: FitData, n_observed: int) -> bool:
         """Whether a fit is followed by a search of its structure: where a penalty counts dependencies, the decoder is a
         network of its own, and sizes allow it."""
-        plain = self._sparse_refit and getattr(self, "likelihood", "normal") == "normal"
+        plain = self._sparse_refit and getattr(self, "likelihood", None) != "bernoulli"
         return plain and counts_dependencies(self.penalty) and searchable(n_observed, self.n_latents, rows)
 
     def _refit(self, fresh: Callable[[int], Codec], rows: FitData, training: Training) -> None:
@@ -227,7 +248,7 @@ class Estimator(Transformer):
         check_is_fitted(self)
         rows, model = self._rows_and_model(X, self.best_)
         rows = torch.cat([(rows - model.mean) / model.scale] * model.players)  # each sees every row
-        check_range(rows, getattr(self, "likelihood", "normal"))
+        check_range(rows, getattr(self, "likelihood", "gaussian"))
         draws = model.draws(len(rows), seeds.generator(0, "held-out draws"))
         with torch.no_grad():
             loss, terms = model(rows, {k: v.to(rows) for k, v in draws.items()}, 1.0)

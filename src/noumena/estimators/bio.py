@@ -20,17 +20,17 @@ observations and the activity over latents. They have no penalty.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from noumena import checks
-from noumena.estimators.base import Builder, Codec, Estimator, need_scale, network
-from noumena.estimators.likelihoods import check, check_range, emitting, misfit, output
-from noumena.estimators.loop import Training
-from noumena.estimators.sources import Source
+from noumena.estimators.base import Codec, need_scale
+from noumena.estimators.encoder_decoder import LikelihoodModel
+from noumena.estimators.likelihoods import emitting, misfit, output
+from noumena.estimators.parameters import number
 from noumena.penalties import Penalty
 
 
@@ -101,64 +101,54 @@ class BioObjective(Codec):
         return loss + terms["penalty"], terms
 
 
-class BioAE(Estimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class BioAE(LikelihoodModel):
     """An autoencoder whose latents are not negative and cost energy, a baseline.
 
-    Parameters: ``n_latents``; ``penalty`` (most need ``energy`` and ``weight`` above zero, which fix the latents' scale
-    between them); the prices ``energy`` of the latents' activity, ``weight`` of squared weights and ``negativity`` of
-    what is below zero, all against the summed squared error; ``likelihood``, ``"normal"`` or ``"bernoulli"`` (for
-    observations in [0, 1], such as pixels; needs ``standardise=False``, and the decoder's outputs are logits);
-    ``encoder`` and ``decoder`` are builders called with the numbers of inputs and outputs; ``standardise`` the
-    observations; ``n_models`` seeds in one program; ``training``; ``random_state``.
+    Parameters
+    ----------
+    n_latents : int, default 2
+        Number of latents.
+    energy, weight, negativity : float
+        Prices of activity, of squared weights and of what is below zero, against the summed squared error.
+    likelihood : {"gaussian", "bernoulli"}
+        Squared error, or cross-entropy of rows in [0, 1] with ``standardise=False`` and logits from the decoder.
+    encoder, decoder : builder, optional
+        Called with the numbers of inputs and outputs, such as ``MLP((64,))``.
+    penalty, standardise, n_models, training, random_state : see ``Estimator``
+        As in every ``Estimator``.
+        Most penalties need ``energy`` and ``weight`` above zero, which fix the latents' scale between them.
+
+    Attributes
+    ----------
+    models_, best_, objectives_, terms_, explained_, structure_, decoder_, history_ : see ``Estimator``
+        As in every ``Estimator``.
+
+    References
+    ----------
+    Whittington, Dorrell, Ganguli and Behrens (2023), *Disentanglement with biological constraints: a theory of
+    functional cell types*, https://arxiv.org/abs/2210.01768.
+
+    Examples
+    --------
+    >>> BioAE(3, energy=0.1)
+    BioAE(energy=0.1, n_latents=3)
     """
 
-    def __init__(
-        self,
-        n_latents: int = 2,
-        *,
-        penalty: Penalty | None = None,
-        energy: float = 0.01,
-        weight: float = 0.001,
-        negativity: float = 1.0,
-        likelihood: str = "normal",
-        encoder: Builder | None = None,
-        decoder: Builder | None = None,
-        standardise: bool = True,
-        n_models: int = 1,
-        training: Training | None = None,
-        random_state: Any = None,
-    ):
-        self.n_latents = n_latents
-        self.penalty = penalty
-        self.energy = energy
-        self.weight = weight
-        self.negativity = negativity
-        self.likelihood = likelihood
-        self.encoder = encoder
-        self.decoder = decoder
-        self.standardise = standardise
-        self.n_models = n_models
-        self.training = training
-        self.random_state = random_state
+    n_latents: int = field(default=2, kw_only=False)
+    energy: float = number(0.01, minimum=0)
+    weight: float = number(0.001, minimum=0)
+    negativity: float = number(1.0, minimum=0)
 
     def _prices(self) -> dict[str, float]:
         return {name: getattr(self, name) for name in ("energy", "weight", "negativity")}
 
     def _check(self) -> None:
         super()._check()
-        for name, price in self._prices().items():
-            checks.number(price, name, minimum=0)
-        check(self.likelihood, self.standardise)
         need_scale(self.penalty, self.energy > 0 and self.weight > 0, "give both energy and weight a price above 0")
 
-    def _source(self, x: Any) -> Source:
-        source = super()._source(x)
-        check_range(source, self.likelihood)
-        return source
-
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
-        encoder = network(self.encoder, "encoder", n_observed, self.n_latents)
-        decoder = network(self.decoder, "decoder", self.n_latents, n_observed)
-        objective = BioObjective(encoder, decoder, mean, scale, prices=self._prices(), likelihood=self.likelihood)
+        how: dict[str, Any] = {"prices": self._prices(), "likelihood": self.likelihood}
+        objective = BioObjective(*self._networks(n_observed), mean, scale, **how)
         objective.penalty, objective.n_latents = self.penalty, self.n_latents
         return objective

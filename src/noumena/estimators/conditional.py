@@ -16,6 +16,7 @@ by ``WIDEST`` either way, smoothly. Nothing fixes the scale of the latents, so p
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,9 @@ from torch import Tensor, nn
 
 from noumena import checks, seeds
 from noumena.adopt.networks import default_torch_state
-from noumena.estimators.base import Builder, Codec, Estimator, need_scale, network
-from noumena.estimators.loop import Training
+from noumena.estimators.base import Builder, Codec, need_scale, network
+from noumena.estimators.encoder_decoder import EncoderDecoder
+from noumena.estimators.parameters import number
 from noumena.estimators.vae import IN_USE
 from noumena.nets import MLP
 from noumena.penalties import Penalty
@@ -105,50 +107,57 @@ class ConditionalObjective(Codec):
         return loss, terms
 
 
-class iVAE(Estimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class iVAE(EncoderDecoder):
     """A variational autoencoder whose prior depends on ``u``: ``fit(x, u)``.
 
-    ``u`` is a vector of labels, numbers or names, or a table (batch, dim) of other variables. Parameters:
-    ``n_latents``; ``encode_u``, whether the encoder sees ``u`` too (as published), which ``transform(x, u)`` then
-    needs; ``encoder``, ``decoder`` and ``prior`` are builders, of which the encoder and the prior are asked for twice
-    the latents (the prior is a table of the labels by default, and an MLP of other variables); ``beta``, the weight of
-    the KL term against the summed squared error; ``penalty``; ``standardise`` the observations; ``n_models`` seeds in
-    one program; ``training``; ``random_state``.
+    ``u`` is a vector of labels, numbers or names, or a table (batch, dim) of other variables.
 
-    After ``fit``, beside what every estimator has: ``labels_``, the labels in the order of the prior's table, or
-    ``auxiliary_``, the (mean, spread) of every variable; the other is ``None``.
+    Parameters
+    ----------
+    n_latents : int, default 2
+        Number of latents.
+    encode_u : bool, default False
+        Whether the encoder sees ``u`` too (as published), which ``transform(x, u)`` then needs.
+    beta : float, default 0.01
+        Weight of the KL term against the summed squared error.
+    prior : builder, optional
+        Mean and log-variance of the latents given ``u``: a table of labels, or an MLP of other variables.
+    encoder, decoder : builder, optional
+        Called with the numbers of inputs and outputs; an encoder gives mean and log-variance.
+    penalty, standardise, n_models, training, random_state : see ``Estimator``
+        As in every ``Estimator``.
+
+    Attributes
+    ----------
+    labels_ : list or None
+        Labels in the order of the prior's table.
+    auxiliary_ : list or None
+        Mean and spread of every other variable.
+    models_, best_, objectives_, terms_, explained_, structure_, decoder_, history_ : see ``Estimator``
+        As in every ``Estimator``.
+
+    References
+    ----------
+    Khemakhem, Kingma, Monti and Hyvärinen (2020), *Variational autoencoders and nonlinear ICA: a unifying framework*,
+    https://arxiv.org/abs/1907.04809.
+
+    Examples
+    --------
+    >>> import noumena as nm
+    >>> x = np.random.default_rng(0).normal(size=(60, 3))
+    >>> model = nm.iVAE(2, training=nm.Training(steps=3), random_state=0).fit(x, x[:, 0] > 0)
+    >>> model.transform(x).shape, model.labels_
+    ((60, 2), [False, True])
     """
 
-    labels_: list[Any] | None
-    auxiliary_: list[list[float]] | None
-    _learned = ("labels_", "auxiliary_")
+    n_latents: int = field(default=2, kw_only=False)
+    encode_u: bool = False
+    beta: float = number(0.01, minimum=0)
+    prior: Builder | None = None
 
-    def __init__(
-        self,
-        n_latents: int = 2,
-        *,
-        encode_u: bool = False,
-        encoder: Builder | None = None,
-        decoder: Builder | None = None,
-        prior: Builder | None = None,
-        beta: float = 0.01,
-        penalty: Penalty | None = None,
-        standardise: bool = True,
-        n_models: int = 1,
-        training: Training | None = None,
-        random_state: Any = None,
-    ):
-        self.n_latents = n_latents
-        self.encode_u = encode_u
-        self.encoder = encoder
-        self.decoder = decoder
-        self.prior = prior
-        self.beta = beta
-        self.penalty = penalty
-        self.standardise = standardise
-        self.n_models = n_models
-        self.training = training
-        self.random_state = random_state
+    labels_: list[Any] | None = field(init=False)
+    auxiliary_: list[list[float]] | None = field(init=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -187,7 +196,6 @@ class iVAE(Estimator):
 
     def _check(self) -> None:
         super()._check()
-        checks.number(self.beta, "beta", minimum=0)
         need_scale(self.penalty, False, "use VAE or VaDE, whose latents have a fixed one")
 
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:

@@ -20,6 +20,7 @@ facets on, so that models are compared as they will be used.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,12 +28,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from noumena import checks
-from noumena.estimators.base import Builder
-from noumena.estimators.loop import Training
-from noumena.estimators.mixture_prior import Components, best_log_responsibilities
+from noumena.estimators.mixture_prior import MixtureParameters, best_log_responsibilities
 from noumena.estimators.mixture_vae import MixtureObjective, MixtureVAE
+from noumena.estimators.parameters import number
 from noumena.mixtures import Mixture
-from noumena.penalties import Penalty
 
 
 def gates(progress: float, n_facets: int, fade: float) -> list[float]:
@@ -50,7 +49,7 @@ class FacetsObjective(MixtureObjective):
 
     fade = 0.0
 
-    def responsible(self, kl: Tensor, z: Tensor, law: Components) -> Tensor:
+    def responsible(self, kl: Tensor, z: Tensor, law: MixtureParameters) -> Tensor:
         """The best ``log q(c|x)``, whatever point was drawn."""
         return best_log_responsibilities(kl, law)
 
@@ -59,50 +58,47 @@ class FacetsObjective(MixtureObjective):
         return gates(progress, len(self.sizes), self.fade)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MFCVAE(MixtureVAE):
     """A variational autoencoder whose latents fall into facets, each with a Gaussian mixture for a prior.
 
-    Parameters: ``facets``, a pair (latents, clusters) for each; ``fade``, the share of the steps over which facets are
-    switched on, one after the other; ``encoder`` and ``decoder`` are builders, shared by all facets, an encoder is
-    asked for twice the latents; ``likelihood`` is ``"gaussian"`` or ``"bernoulli"`` (for observations in [0, 1];
-    penalties then act on probabilities); ``beta``, the weight of the KL terms, by default 0.01 against squared errors
-    and 1 against a Bernoulli likelihood; ``pretraining``, steps as an autoencoder, facets faded in as well, after which
-    a mixture is fitted to the codes of every facet, 0 for none and mixtures that begin at random; ``penalty``;
-    ``standardise`` the observations; ``n_models`` seeds in one program; ``training``; ``random_state``.
+    Parameters
+    ----------
+    facets : pairs of int
+        Latents and clusters of each facet; facet ``j`` is the ``j``-th group of columns of ``ẑ``.
+    fade : float, default 0.5
+        Share of the steps over which facets are switched on, one after the other.
+    beta : float, optional
+        Weight of the KL terms; 0.01 against squared errors and 1 against a Bernoulli likelihood by default.
+    pretraining : int, default 1000
+        Steps as an autoencoder, after which mixtures are fitted to the codes; 0 begins with random mixtures.
+    likelihood : {"gaussian", "bernoulli"}
+        Squared error, or cross-entropy of rows in [0, 1] with ``standardise=False`` and logits from the decoder.
+    encoder, decoder : builder, optional
+        Called with the numbers of inputs and outputs; an encoder gives mean and log-variance.
+    penalty, standardise, n_models, training, random_state : see ``Estimator``
+        As in every ``Estimator``.
 
-    After ``fit``, beside what every estimator has: ``mixtures_``, the priors of the best model (``mixtures_of(k)`` of
-    another); ``responsibilities(x)``, an array per facet; ``predict(x)``, (batch, facet). Facet ``j`` is the ``j``-th
-    group of columns of ``ẑ``.
+    Attributes
+    ----------
+    mixtures_ : tuple of Mixture
+        Priors of the best model; ``mixtures_of(k)`` are those of another.
+    models_, best_, objectives_, terms_, explained_, structure_, decoder_, history_ : see ``Estimator``
+        As in every ``Estimator``.
+
+    References
+    ----------
+    Falck, Zhang, Willetts, Nicholson, Yau and Holmes (2021), *Multi-facet clustering variational autoencoders*,
+    https://arxiv.org/abs/2106.05241.
+
+    Examples
+    --------
+    >>> MFCVAE(((2, 3), (1, 4))).n_latents
+    3
     """
 
-    def __init__(
-        self,
-        facets: Any = ((5, 25), (5, 25)),
-        *,
-        fade: float = 0.5,
-        encoder: Builder | None = None,
-        decoder: Builder | None = None,
-        likelihood: str = "gaussian",
-        beta: float | None = None,
-        pretraining: int = 1000,
-        penalty: Penalty | None = None,
-        standardise: bool = True,
-        n_models: int = 1,
-        training: Training | None = None,
-        random_state: Any = None,
-    ):
-        self.facets = facets
-        self.fade = fade
-        self.encoder = encoder
-        self.decoder = decoder
-        self.likelihood = likelihood
-        self.beta = beta
-        self.pretraining = pretraining
-        self.penalty = penalty
-        self.standardise = standardise
-        self.n_models = n_models
-        self.training = training
-        self.random_state = random_state
+    facets: Any = field(default=((5, 25), (5, 25)), kw_only=False)
+    fade: float = number(0.5, minimum=0, maximum=1)
 
     @property
     def n_latents(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -120,10 +116,9 @@ class MFCVAE(MixtureVAE):
     def _check(self) -> None:
         super()._check()
         self._facets()
-        checks.number(self.fade, "fade", minimum=0, maximum=1)
 
-    def _objective(self, *parts: Any) -> MixtureObjective:
-        objective = FacetsObjective(*parts)
+    def _objective(self, *parts: Any, **how: Any) -> MixtureObjective:
+        objective = FacetsObjective(*parts, **how)
         objective.fade = self.fade
         return objective
 

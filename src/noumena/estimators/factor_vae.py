@@ -12,6 +12,7 @@ penalty acts on the decoder at latents of the first half.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,10 +23,9 @@ from torch.nn.functional import softplus
 from noumena import checks
 from noumena.estimators.base import Builder, Codec, network
 from noumena.estimators.descent import Pace, frozen
-from noumena.estimators.loop import Training
+from noumena.estimators.parameters import number
 from noumena.estimators.vae import VAE, VAEObjective
 from noumena.nets import MLP
-from noumena.penalties import Penalty
 
 DISCRIMINATOR = MLP(hidden=(1000,) * 6, slope=0.2)
 PACE = Pace(betas=(0.5, 0.9))
@@ -94,60 +94,51 @@ class FactorVAEObjective(VAEObjective):
         return loss + terms["penalty"], terms
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class FactorVAE(VAE):
     """A VAE whose latents a discriminator should not tell from independent ones.
 
-    Parameters: ``n_latents``; ``penalty``; ``gamma``, the weight of the total correlation, and ``beta``, that of the KL
-    term; ``likelihood``, ``"bernoulli"`` for pixels in [0, 1] or ``"normal"``; ``discriminator``, a builder called with
-    the number of latents and 2, six layers of 1000 by default; the others as in ``VAE``. A step's ``batch_size`` rows
-    are halved between autoencoder and discriminator. After ``fit``, ``terms_`` has ``total correlation``, the
-    discriminator's estimate, and ``adversary``, its own loss, which is ``log 2`` where it cannot tell.
+    Parameters
+    ----------
+    gamma : float, default 10.0
+        Weight of the total correlation.
+    beta : float, default 1.0
+        Weight of the KL term.
+    discriminator : builder, optional
+        Called with the number of latents and 2; six layers of 1000 by default.
+    n_latents, likelihood, encoder, decoder, penalty, standardise, n_models, training, random_state : see ``VAE``
+        As in ``VAE``; a step's ``batch_size`` rows are halved between autoencoder and discriminator.
+
+    Attributes
+    ----------
+    terms_ : dict of arrays
+        Also ``total correlation``, as estimated, and ``adversary``, the discriminator's loss (log 2 at chance).
+
+    References
+    ----------
+    Kim and Mnih (2018), *Disentangling by factorising*, https://arxiv.org/abs/1802.05983.
+
+    Examples
+    --------
+    >>> FactorVAE(3, gamma=35.0)
+    FactorVAE(gamma=35.0, n_latents=3)
     """
 
-    def __init__(
-        self,
-        n_latents: int = 2,
-        *,
-        penalty: Penalty | None = None,
-        gamma: float = 10.0,
-        beta: float = 1.0,
-        likelihood: str = "normal",
-        encoder: Builder | None = None,
-        decoder: Builder | None = None,
-        discriminator: Builder | None = None,
-        standardise: bool = True,
-        n_models: int = 1,
-        training: Training | None = None,
-        random_state: Any = None,
-    ):
-        super().__init__(
-            n_latents,
-            penalty=penalty,
-            beta=beta,
-            likelihood=likelihood,
-            encoder=encoder,
-            decoder=decoder,
-            standardise=standardise,
-            n_models=n_models,
-            training=training,
-            random_state=random_state,
-        )
-        self.gamma = gamma
-        self.discriminator = discriminator
+    beta: float = number(1.0, minimum=0)
+    gamma: float = number(10.0, minimum=0)
+    discriminator: Builder | None = None
 
     def _check(self) -> None:
         super()._check()
-        checks.number(self.gamma, "gamma", minimum=0)
         within = None if self.training is None else self.training.within
         must = "within must be None where an opponent estimates a part of the loss."
         checks.require(within is None, must, repr(within))
 
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
-        encoder = network(self.encoder, "encoder", n_observed, 2 * self.n_latents)
-        decoder = network(self.decoder, "decoder", self.n_latents, n_observed)
+        networks = self._networks(n_observed, posterior=True)
         builder = DISCRIMINATOR if self.discriminator is None else self.discriminator
         discriminator = network(builder, "discriminator", self.n_latents, 2)
         how = {"beta": self.beta, "likelihood": self.likelihood, "gamma": self.gamma, "discriminator": discriminator}
-        objective = FactorVAEObjective(encoder, decoder, mean, scale, **how)
+        objective = FactorVAEObjective(*networks, mean, scale, **how)
         objective.penalty, objective.n_latents = self.penalty, self.n_latents
         return objective

@@ -28,6 +28,7 @@ weight is in nats per row: the VAE's loss is its negative log-likelihood times Î
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from math import log, pi
 from typing import Any
 
@@ -39,7 +40,7 @@ from torch import Tensor, nn
 from noumena import checks, seeds
 from noumena.deprecated import renamed
 from noumena.estimators.base import Builder, Codec, Estimator, network
-from noumena.estimators.loop import Training
+from noumena.estimators.parameters import number
 from noumena.estimators.sources import Source
 from noumena.nets.couplings import VolumePreserving
 from noumena.penalties import Penalty
@@ -127,42 +128,45 @@ class FlowObjective(Codec):
         return loss, terms
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Flow(Estimator):
     """A normalising flow fitted by maximum likelihood; with ``0.05 * DependencySparsity()`` one of few dependencies.
 
-    Parameters: ``n_latents``, as many as observations if ``None`` (pictures need fewer); ``penalty`` on the decoder,
-    the flow's inverse; ``coupling``, a builder such as ``VolumePreserving()`` (the default) or ``Coupling()``;
-    ``noise``, the spread that is taken for noise, in standardised units, when there are fewer latents than observations
-    (else not used); ``standardise`` the observations; ``n_models`` seeds in one program; ``training``;
-    ``random_state``.
+    Parameters
+    ----------
+    n_latents : int, optional
+        Number of latents; as many as observations where it is not given (images need fewer).
+    coupling : builder, optional
+        Invertible network such as ``VolumePreserving()``, the default, or ``Coupling()``.
+    noise : float, default 0.1
+        Spread taken for noise, in standardised units, where there are fewer latents than observations.
+    penalty, standardise, n_models, training, random_state : see ``Estimator``
+        As in every ``Estimator``.
 
-    After ``fit``, ``terms_`` has ``nll`` (of standardised rows), ``reconstruction`` (the squared distance from the
-    decoder's image; zero with as many latents as observations) and ``penalty``. ``log_prob`` and ``sample`` speak of
-    the data in their own units.
+    Attributes
+    ----------
+    terms_ : dict of arrays
+        ``nll`` of standardised rows, ``reconstruction`` (zero with as many latents as observations) and ``penalty``.
+    models_, best_, objectives_, explained_, structure_, decoder_, history_ : see ``Estimator``
+        As in every ``Estimator``.
+
+    References
+    ----------
+    Sorrenson, Rother and KÃ¶the (2020), *Disentanglement by nonlinear ICA with general incompressible-flow networks
+    (GIN)*, https://arxiv.org/abs/2001.04872.
+
+    Examples
+    --------
+    >>> import noumena as nm
+    >>> x = np.random.default_rng(0).normal(size=(60, 3))
+    >>> model = nm.Flow(training=nm.Training(steps=3), random_state=0).fit(x)
+    >>> model.transform(x).shape, model.log_prob(x).shape
+    ((60, 3), (60,))
     """
 
-    n_latents: int | None  # pyright: ignore[reportIncompatibleVariableOverride]
-
-    def __init__(
-        self,
-        n_latents: int | None = None,
-        *,
-        penalty: Penalty | None = None,
-        coupling: Builder | None = None,
-        noise: float = 0.1,
-        standardise: bool = True,
-        n_models: int = 1,
-        training: Training | None = None,
-        random_state: Any = None,
-    ):
-        self.n_latents = n_latents
-        self.penalty = penalty
-        self.coupling = coupling
-        self.noise = noise
-        self.standardise = standardise
-        self.n_models = n_models
-        self.training = training
-        self.random_state = random_state
+    n_latents: int | None = field(default=None, kw_only=False)  # pyright: ignore[reportIncompatibleVariableOverride]
+    coupling: Builder | None = None
+    noise: float = number(0.1, minimum=1e-6)
 
     def log_prob(self, x: Any) -> Any:
         """The best model's log-density of every row, in the units of the data; a torch tensor in gives one out."""
@@ -188,10 +192,6 @@ class Flow(Estimator):
 
     def _size(self, n_observed: int) -> Any:
         return n_observed if self.n_latents is None else self.n_latents
-
-    def _check(self) -> None:
-        super()._check()
-        checks.number(self.noise, "noise", minimum=1e-6)
 
     def _source(self, x: Any) -> Source:
         source = super()._source(x)

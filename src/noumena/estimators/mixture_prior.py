@@ -29,7 +29,7 @@ RESTARTS = 5
 """Starts of the fit to codes, the likeliest of which is used."""
 
 
-class Components(NamedTuple):
+class MixtureParameters(NamedTuple):
     """A mixture of Gaussians with independent coordinates, as tensors: what the formulas below are about."""
 
     log_weights: Float[Tensor, " component"]
@@ -41,11 +41,11 @@ class Components(NamedTuple):
 
 
 def kl_to_components(
-    mean: Float[Tensor, "batch latent"], log_variance: Float[Tensor, "batch latent"], law: Components
+    mean: Float[Tensor, "batch latent"], log_variance: Float[Tensor, "batch latent"], law: MixtureParameters
 ) -> Float[Tensor, "batch component"]:
     """``KL(N(m, v) ‖ N(μ_c, σ²_c))`` of every row to every component; zero iff the two are equal.
 
-    >>> law = Components(torch.zeros(1), torch.tensor([[1.0, 0.0]]), torch.zeros(1, 2))
+    >>> law = MixtureParameters(torch.zeros(1), torch.tensor([[1.0, 0.0]]), torch.zeros(1, 2))
     >>> kl_to_components(torch.tensor([[3.0, 0.0]]), torch.zeros(1, 2), law)
     tensor([[2.]])
     """
@@ -54,12 +54,12 @@ def kl_to_components(
     return 0.5 * (apart + gap.exp() - 1 - gap).sum(dim=-1)
 
 
-def log_responsibilities(z: Float[Tensor, "batch latent"], law: Components) -> Float[Tensor, "batch component"]:
+def log_responsibilities(z: Float[Tensor, "batch latent"], law: MixtureParameters) -> Float[Tensor, "batch component"]:
     """``log p(c|z)``: whose point ``z`` is, by Bayes' rule; blind to a common factor of the densities.
 
     Halfway between two equal components it is either one's:
 
-    >>> law = Components(torch.tensor([0.5, 0.5]).log(), torch.tensor([[0.0], [2.0]]), torch.zeros(2, 1))
+    >>> law = MixtureParameters(torch.tensor([0.5, 0.5]).log(), torch.tensor([[0.0], [2.0]]), torch.zeros(2, 1))
     >>> log_responsibilities(torch.tensor([[1.0]]), law).exp()
     tensor([[0.5000, 0.5000]])
     """
@@ -68,11 +68,11 @@ def log_responsibilities(z: Float[Tensor, "batch latent"], law: Components) -> F
 
 
 def best_log_responsibilities(
-    kl: Float[Tensor, "batch component"], law: Components
+    kl: Float[Tensor, "batch component"], law: MixtureParameters
 ) -> Float[Tensor, "batch component"]:
     """The ``log q(c|x)`` for which ``kl_to_mixture`` is least, ``q(c|x) ∝ π_c·exp(−KL_c)``.
 
-    >>> law = Components(torch.tensor([0.5, 0.5]).log(), torch.zeros(2, 1), torch.zeros(2, 1))
+    >>> law = MixtureParameters(torch.tensor([0.5, 0.5]).log(), torch.zeros(2, 1), torch.zeros(2, 1))
     >>> best_log_responsibilities(torch.tensor([[0.0, 0.0]]), law).exp()
     tensor([[0.5000, 0.5000]])
     """
@@ -80,13 +80,13 @@ def best_log_responsibilities(
 
 
 def kl_to_mixture(
-    kl: Float[Tensor, "batch component"], log_shares: Float[Tensor, "batch component"], law: Components
+    kl: Float[Tensor, "batch component"], log_shares: Float[Tensor, "batch component"], law: MixtureParameters
 ) -> Float[Tensor, " batch"]:
     """``KL(q(z|x) q(c|x) ‖ p(z, c)) = Σ_c γ_c·KL_c + KL(γ ‖ π)``: never below the divergence to the mixture itself.
 
     Equal to it where every row has one component; zero iff that component is the posterior and its weight one.
 
-    >>> law = Components(torch.tensor([0.5, 0.5]).log(), torch.zeros(2, 1), torch.zeros(2, 1))
+    >>> law = MixtureParameters(torch.tensor([0.5, 0.5]).log(), torch.zeros(2, 1), torch.zeros(2, 1))
     >>> kl_to_mixture(torch.tensor([[1.0, 3.0]]), law.log_weights[None], law)
     tensor([2.])
     """
@@ -105,14 +105,14 @@ class MixturePrior(nn.Module):
         self.means = nn.Parameter(torch.randn(n_clusters, n_latents))
         self.log_variances = nn.Parameter(torch.zeros(n_clusters, n_latents))
 
-    def forward(self) -> Components:
+    def forward(self) -> MixtureParameters:
         """The mixture as it stands."""
         log_weights = self.logits.log_softmax(dim=0)
         weights, variances = log_weights.exp()[:, None], self.log_variances.exp()
         centred = self.means - (weights * self.means).sum(dim=0)
         total = (weights * (variances + centred.square())).sum(dim=0)
         log_variances = (FLOOR + (1 - FLOOR) * variances / total).log()
-        return Components(log_weights, centred * ((1 - FLOOR) / total).sqrt(), log_variances)
+        return MixtureParameters(log_weights, centred * ((1 - FLOOR) / total).sqrt(), log_variances)
 
     def start(self, codes: np.ndarray, seed: int) -> None:
         """Begin at a mixture fitted to codes of mean 0 and variance 1; a start, so one that still moves will do.
@@ -136,7 +136,7 @@ class MixturePrior(nn.Module):
     def mixture(self) -> Mixture:
         """The same in the words of the house."""
         with torch.no_grad():
-            law = Components(*(part.double().cpu() for part in self()))
+            law = MixtureParameters(*(part.double().cpu() for part in self()))
         weights = law.log_weights.softmax(dim=0)
         covariances = torch.diag_embed(law.log_variances.exp())
         return Mixture(weights.numpy(), law.means.numpy(), covariances.numpy(), fitted=True)

@@ -17,26 +17,28 @@ stacked autoencoders without noise: a variance that was never trained would blur
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 from noumena import checks, seeds
-from noumena.estimators.base import Builder, Codec, Estimator, network
+from noumena.estimators.base import Codec
+from noumena.estimators.encoder_decoder import LikelihoodModel
 from noumena.estimators.fit_data import FitData
-from noumena.estimators.likelihoods import check_range
+from noumena.estimators.likelihoods import check_range, emitting, misfit, output
 from noumena.estimators.loop import Training, train
 from noumena.estimators.mixture_prior import (
-    Components,
+    MixtureParameters,
     MixturePrior,
     best_log_responsibilities,
     kl_to_components,
     kl_to_mixture,
     log_responsibilities,
 )
+from noumena.estimators.parameters import count, must_be, number
 from noumena.estimators.sources import Numbers, Source
 from noumena.estimators.vae import IN_USE, kl_to_standard_normal
 from noumena.mixtures import Mixture
@@ -44,8 +46,8 @@ from noumena.penalties import Penalty
 
 MOST_ROWS = 20_000
 """Codes that the first mixture is fitted to."""
-BETA = {"gaussian": 0.01, "bernoulli": 1.0}
-"""Weight of the KL term where none is given: a noise variance of 0.005, and one nat per nat."""
+BETA = 0.01
+"""Weight of the KL term where none is given: a noise variance of 0.005; of a Bernoulli likelihood it is 1."""
 
 
 class MixtureObjective(Codec):
@@ -55,13 +57,20 @@ class MixtureObjective(Codec):
     spread: Tensor
     beta = 0.01
     penalty: Penalty | None = None
-    bernoulli = False
     pretraining = False
 
     def __init__(
-        self, encoder: nn.Module, decoder: nn.Module, mean: Tensor, scale: Tensor, facets: tuple[tuple[int, int], ...]
+        self,
+        encoder: nn.Module,
+        decoder: nn.Module,
+        mean: Tensor,
+        scale: Tensor,
+        *,
+        facets: tuple[tuple[int, int], ...],
+        likelihood: str = "gaussian",
     ):
-        super().__init__(encoder, decoder, mean, scale)
+        super().__init__(encoder, emitting(decoder, likelihood), mean, scale)
+        self.likelihood = likelihood
         self.sizes = [latents for latents, _ in facets]
         self.n_latents = sum(self.sizes)
         self.priors = nn.ModuleList(MixturePrior(*facet) for facet in facets)
@@ -97,14 +106,7 @@ class MixtureObjective(Codec):
         noise = {"noise": torch.randn(rows, self.n_latents, generator=generator)}
         return noise | ({} if self.penalty is None else self.penalty.draws(rows, self.n_latents, generator))
 
-    def misfit(self, z: Tensor, x: Tensor) -> Tensor:
-        """How far the decoder is from every row: the squared error, or minus the Bernoulli log-likelihood."""
-        if not self.bernoulli:
-            return (self.decoder(z) - x).square().sum(dim=-1)
-        logits = self.decoder[0](z)  # type: ignore[index]
-        return binary_cross_entropy_with_logits(logits, x, reduction="none").sum(dim=-1)
-
-    def responsible(self, kl: Tensor, z: Tensor, law: Components) -> Tensor:
+    def responsible(self, kl: Tensor, z: Tensor, law: MixtureParameters) -> Tensor:
         """``log q(c|x)`` that the objective uses: ``log p(c|z)`` at the point drawn."""
         return log_responsibilities(z, law)
 
@@ -133,7 +135,7 @@ class MixtureObjective(Codec):
         gated = z * torch.cat([z.new_full((n,), g) for n, g in zip(self.sizes, gates, strict=True)])
         kl = self.kl(mean, log_variance, z)
         terms = {
-            "reconstruction": self.misfit(gated, x).mean(),
+            "reconstruction": misfit(output(self.decoder, gated, self.likelihood), x, self.likelihood).mean(),
             "kl": torch.stack([gate * part.mean() for gate, part in zip(gates, kl, strict=True)]).sum(),
             "active": (mean.var(dim=0, correction=0) > IN_USE).to(x).sum(),
         }
@@ -162,31 +164,21 @@ def _spread(h: Tensor) -> Tensor:
 # ---- the estimators --------------------------------------------------------------------------------------
 
 
-class MixtureVAE(Estimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class MixtureVAE(LikelihoodModel):
     """What estimators with mixture priors share; subclasses say which facets there are."""
 
-    beta: float | None
-    likelihood: str
-    pretraining: int
-    encoder: Builder | None
-    decoder: Builder | None
+    beta: float | None = number(None, minimum=0)
+    pretraining: int = count(1000, minimum=0)
 
     def _facets(self) -> tuple[tuple[int, int], ...]:
         raise NotImplementedError
 
-    def _objective(self, *parts: Any) -> MixtureObjective:
-        return MixtureObjective(*parts)
+    def _objective(self, *parts: Any, **how: Any) -> MixtureObjective:
+        return MixtureObjective(*parts, **how)
 
     def _check(self) -> None:
         super()._check()
-        checks.one_of(self.likelihood, "likelihood", tuple(BETA))
-        checks.require(
-            self.likelihood == "gaussian" or not self.standardise,
-            "A Bernoulli likelihood must see the observations as they are, standardise=False.", "standardise=True",
-        )  # fmt: skip
-        if self.beta is not None:
-            checks.number(self.beta, "beta", minimum=0)
-        checks.count(self.pretraining, "pretraining", minimum=0)
         polish = 0 if self.training is None else self.training.polish
         checks.require(polish == 0, "polish must be 0, for its moves mix the coordinates of a cluster.", repr(polish))
 
@@ -198,16 +190,10 @@ class MixtureVAE(Estimator):
         return source
 
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
-        facets = self._facets()
-        n_latents = sum(latents for latents, _ in facets)
-        encoder = network(self.encoder, "encoder", n_observed, 2 * n_latents)
-        decoder = network(self.decoder, "decoder", n_latents, n_observed)
-        bernoulli = self.likelihood == "bernoulli"
-        objective = self._objective(
-            encoder, nn.Sequential(decoder, nn.Sigmoid()) if bernoulli else decoder, mean, scale, facets
-        )
-        objective.penalty, objective.bernoulli = self.penalty, bernoulli
-        objective.beta = BETA[self.likelihood] if self.beta is None else self.beta
+        networks = self._networks(n_observed, posterior=True)
+        objective = self._objective(*networks, mean, scale, facets=self._facets(), likelihood=self.likelihood)
+        objective.penalty = self.penalty
+        objective.beta = (1.0 if self.likelihood == "bernoulli" else BETA) if self.beta is None else self.beta
         return objective
 
     def _adopt(self, models: list[Codec], rows: FitData, training: Training, bound: float | None) -> None:
@@ -229,55 +215,53 @@ class MixtureVAE(Estimator):
             model.begin(rows.train[:MOST_ROWS], seed)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class VaDE(MixtureVAE):
     """A variational autoencoder that clusters: its prior is a Gaussian mixture, learned with it.
 
-    Parameters: ``n_latents``; ``n_clusters`` (one is the ``VAE``); ``encoder`` and ``decoder`` are builders, an encoder
-    is asked for twice the latents; ``likelihood`` is ``"gaussian"`` or ``"bernoulli"`` (for observations in [0, 1];
-    penalties then act on probabilities); ``beta``, the weight of the KL term, by default 0.01 against squared errors
-    and 1 against a Bernoulli likelihood; ``pretraining``, steps as an autoencoder after which a mixture is fitted to
-    the codes, 0 for none and a mixture that begins at random; ``penalty``; ``standardise`` the observations;
-    ``n_models`` seeds in one program; ``training``; ``random_state``.
+    Parameters
+    ----------
+    n_latents : int, default 2
+        Number of latents.
+    n_clusters : int, default 3
+        Components of the prior; one is the ``VAE``.
+    beta : float, optional
+        Weight of the KL term; 0.01 against squared errors and 1 against a Bernoulli likelihood by default.
+    pretraining : int, default 1000
+        Steps as an autoencoder, after which a mixture is fitted to the codes; 0 begins with a random mixture.
+    likelihood : {"gaussian", "bernoulli"}
+        Squared error, or cross-entropy of rows in [0, 1] with ``standardise=False`` and logits from the decoder.
+    encoder, decoder : builder, optional
+        Called with the numbers of inputs and outputs; an encoder gives mean and log-variance.
+    penalty, standardise, n_models, training, random_state : see ``Estimator``
+        As in every ``Estimator``.
 
-    After ``fit``, beside what every estimator has: ``mixture_``, the prior of the best model (``mixture_of(k)`` of
-    another); ``responsibilities(x)`` and ``predict(x)``.
+    Attributes
+    ----------
+    mixture_ : Mixture
+        Prior of the best model; ``mixture_of(k)`` is that of another.
+    models_, best_, objectives_, terms_, explained_, structure_, decoder_, history_ : see ``Estimator``
+        As in every ``Estimator``.
+
+    References
+    ----------
+    Jiang, Zheng, Tan, Tang and Zhou (2017), *Variational deep embedding: an unsupervised and generative approach to
+    clustering*, https://arxiv.org/abs/1611.05148.
+
+    Examples
+    --------
+    >>> import noumena as nm
+    >>> x = torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
+    >>> model = nm.VaDE(2, 3, pretraining=2, training=nm.Training(steps=3), random_state=0).fit(x)
+    >>> model.responsibilities(x).shape, model.mixture_.weights.shape
+    (torch.Size([60, 3]), (3,))
     """
 
-    def __init__(
-        self,
-        n_latents: int = 2,
-        n_clusters: int = 3,
-        *,
-        encoder: Builder | None = None,
-        decoder: Builder | None = None,
-        likelihood: str = "gaussian",
-        beta: float | None = None,
-        pretraining: int = 1000,
-        penalty: Penalty | None = None,
-        standardise: bool = True,
-        n_models: int = 1,
-        training: Training | None = None,
-        random_state: Any = None,
-    ):
-        self.n_latents = n_latents
-        self.n_clusters = n_clusters
-        self.encoder = encoder
-        self.decoder = decoder
-        self.likelihood = likelihood
-        self.beta = beta
-        self.pretraining = pretraining
-        self.penalty = penalty
-        self.standardise = standardise
-        self.n_models = n_models
-        self.training = training
-        self.random_state = random_state
+    n_latents: int = field(default=2, kw_only=False, metadata=must_be(checks.count))
+    n_clusters: int = field(default=3, kw_only=False, metadata=must_be(checks.count))
 
     def _facets(self) -> tuple[tuple[int, int], ...]:
-        return ((checks.count(self.n_latents, "n_latents"), checks.count(self.n_clusters, "n_clusters")),)
-
-    def _check(self) -> None:
-        super()._check()
-        self._facets()
+        return ((self.n_latents, self.n_clusters),)
 
     @property
     def mixture_(self) -> Mixture:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -104,33 +105,35 @@ class OwnObjective(Codec):
         return self.penalty(behind, (z - centre) / spread, progress, draws)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Penalised(Estimator):
     """An estimator around your own module; what ``fit_penalised`` returns, and what ``load`` needs ``module=`` for.
 
-    Parameters: ``module``, an nn.Module with ``encode`` and ``decode`` (or ``encoder`` and ``decoder``), or a pair of
-    modules, methods of modules or functions; of a tuple that ``encode`` gives, the first entry are the latents.
-    ``loss``, a function ``(module, x) ↦ scalar`` or the name of a method ``x ↦ scalar`` of the module; by default the
-    squared error. ``shape`` of a row as the module sees it, such as ``(1, 28, 28)``; observations go in and come out as
-    flat rows. ``standardise`` the observations, off by default: your module sees your units. Of ``n_models`` the first
-    begins with your weights and the others with new ones, by each layer's ``reset_parameters``. ``training``;
-    ``random_state``.
+    Parameters
+    ----------
+    module : nn.Module or pair
+        Module with ``encode`` and ``decode`` (or ``encoder``, ``decoder``), or a pair of modules, methods or functions.
+    loss : function or str, optional
+        ``(module, x) ↦ scalar``, or a method ``x ↦ scalar`` of the module; the squared error by default.
+    shape : tuple of int, optional
+        Shape of a row as the module sees it, such as ``(1, 28, 28)``; rows go in and come out flat.
+    standardise : bool, default False
+        Whether columns get mean 0 and deviation 1; by default your module sees your units.
+    n_models : int, default 1
+        Models, of which the first begins with your weights and the others with new ones, by ``reset_parameters``.
+    penalty, training, random_state : see ``Estimator``
+        As in every ``Estimator``.
+
+    Attributes
+    ----------
+    models_, best_, objectives_, terms_, explained_, structure_, decoder_, history_ : see ``Estimator``
+        As in every ``Estimator``.
     """
 
-    def __init__(
-        self,
-        module: Any,
-        *,
-        penalty: Penalty | None = None,
-        loss: Loss | str | None = None,
-        shape: tuple[int, ...] | None = None,
-        standardise: bool = False,
-        n_models: int = 1,
-        training: Training | None = None,
-        random_state: Any = None,
-    ):
-        self.module, self.penalty, self.loss, self.shape = module, penalty, loss, shape
-        self.standardise, self.n_models = standardise, n_models
-        self.training, self.random_state = training, random_state
+    module: Any = field(kw_only=False)
+    loss: Loss | str | None = None
+    shape: tuple[int, ...] | None = None
+    standardise: bool = False
 
     def _check(self) -> None:
         super()._check()

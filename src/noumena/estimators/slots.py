@@ -14,6 +14,7 @@ Reference: Matthes et al. (2026), Type S and the experiments. Deviations: latent
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import dataclass, field
 from itertools import combinations, product
 from math import ceil
 from typing import Any
@@ -25,10 +26,12 @@ from torch import Tensor
 from noumena import checks, seeds
 from noumena.derivatives import jacobian
 from noumena.estimators.autoencoder import AutoencoderObjective
-from noumena.estimators.base import Builder, Codec, Estimator, network
+from noumena.estimators.base import Codec, network
+from noumena.estimators.encoder_decoder import EncoderDecoder
 from noumena.estimators.exchange import remix
 from noumena.estimators.fit_data import FitData
 from noumena.estimators.loop import Training, train
+from noumena.estimators.parameters import must_be, one_of
 from noumena.nets import MLP
 from noumena.penalties import DependencySparsity, GroupSparsity, Penalty
 
@@ -46,43 +49,46 @@ STARTS = 10
 """Random groupings that exchanges start from, besides the present one."""
 
 
-class SlotAutoencoder(Estimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class SlotAutoencoder(EncoderDecoder):
     """Autoencoder with ``n_slots`` slots of ``slot_size`` latents; slot ``k`` is columns ``k·slot_size …`` of ``ẑ``.
 
-    Parameters: ``penalty``, by default ``"slots"`` for ``0.1 * GroupSparsity`` over the slots, or any penalty, or
-    ``None`` for none at all; ``first``, the penalty of the first three quarters of the steps, after which latents are
-    regrouped, or ``None`` for a single stage; ``scale`` is ``"unit"`` or ``"free"`` (as published; the encoder may then
-    evade the penalty by growing the latents); ``encoder`` and ``decoder`` are builders; ``standardise`` the
-    observations; ``n_models`` seeds in one program, of which the lowest held-out objective is used; ``training``;
-    ``random_state``.
+    Parameters
+    ----------
+    n_slots, slot_size : int
+        Number of slots, and latents of each.
+    penalty : Penalty, "slots" or None, default "slots"
+        Bias of the last stage; ``"slots"`` is ``0.1 * GroupSparsity`` over the slots.
+    first : Penalty or None
+        Bias of the first three quarters of the steps, after which latents are regrouped; ``None`` is a single stage.
+    scale : {"unit", "free"}
+        Whether latents keep mean 0 and variance 1, or may grow and evade the penalty (as published).
+    encoder, decoder : builder, optional
+        Called with the numbers of inputs and outputs, such as ``MLP((64,))``.
+    standardise, n_models, training, random_state : see ``Estimator``
+        As in every ``Estimator``.
+
+    Attributes
+    ----------
+    models_, best_, objectives_, terms_, explained_, structure_, decoder_, history_ : see ``Estimator``
+        As in every ``Estimator``.
+
+    References
+    ----------
+    Matthes, Han and Shen (2026), *Mechanistic independence: a principle for identifiable disentangled
+    representations*, https://arxiv.org/abs/2509.22196.
+
+    Examples
+    --------
+    >>> SlotAutoencoder(2, 1, first=None).n_latents
+    2
     """
 
-    def __init__(
-        self,
-        n_slots: int = 2,
-        slot_size: int = 3,
-        *,
-        penalty: Penalty | str | None = "slots",
-        first: Penalty | None = FIRST,
-        scale: str = "unit",
-        encoder: Builder | None = None,
-        decoder: Builder | None = None,
-        standardise: bool = True,
-        n_models: int = 1,
-        training: Training | None = None,
-        random_state: Any = None,
-    ):
-        self.n_slots = n_slots
-        self.slot_size = slot_size
-        self.penalty = penalty  # type: ignore[assignment]
-        self.first = first
-        self.scale = scale
-        self.encoder = encoder
-        self.decoder = decoder
-        self.standardise = standardise
-        self.n_models = n_models
-        self.training = training
-        self.random_state = random_state
+    n_slots: int = field(default=2, kw_only=False, metadata=must_be(checks.count))
+    slot_size: int = field(default=3, kw_only=False, metadata=must_be(checks.count))
+    penalty: Penalty | str | None = "slots"  # pyright: ignore[reportIncompatibleVariableOverride]
+    first: Penalty | None = FIRST
+    scale: str = one_of("unit", ("unit", "free"))
 
     @property
     def n_latents(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -90,9 +96,7 @@ class SlotAutoencoder(Estimator):
         return checks.count(self.n_slots, "n_slots") * checks.count(self.slot_size, "slot_size")
 
     def _check(self) -> None:
-        checks.count(self.n_latents, "n_latents")
-        checks.count(self.n_models, "n_models")
-        checks.one_of(self.scale, "scale", ("unit", "free"))
+        super()._check()
         for name, given in (("penalty", self._bias()), ("first", self.first)):
             allowed = given is None or isinstance(given, Penalty)
             checks.require(allowed, f"{name} must be a Penalty such as 0.1 * GroupSparsity(2).", repr(given))

@@ -15,17 +15,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from noumena import checks
-from noumena.estimators.base import Builder, Codec, network
-from noumena.estimators.loop import Training
+from noumena.estimators.base import Codec
+from noumena.estimators.parameters import number
 from noumena.estimators.vae import VAE, VAEObjective
-from noumena.penalties import Penalty
 
 AT_ONCE = 512
 """Rows that stand for the aggregate posterior at once; a longer batch is taken in parts, for pairs are formed."""
@@ -97,52 +94,40 @@ class TCVAEObjective(VAEObjective):
         return terms["reconstruction"] + self.kl * terms["kl"] + (self.beta - self.kl) * terms["total correlation"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BetaTCVAE(VAE):
     """A β-TCVAE, a baseline: latents are pressed to be independent of each other.
 
-    Parameters: ``n_latents``; ``penalty``; ``beta``, the weight of the total correlation, and ``kl``, that of the rest
-    of the KL term, both against the summed squared error (equal ones are a ``VAE``); ``likelihood``, as in ``VAE``;
-    ``encoder`` and ``decoder`` are builders called with the numbers of inputs and outputs (an encoder is asked for
-    twice the latents: mean and log-variance); ``standardise`` the observations; ``n_models`` seeds in one program;
-    ``training``; ``random_state``.
+    Parameters
+    ----------
+    beta : float, default 1.0
+        Weight of the total correlation against the summed squared error.
+    kl : float, default 0.1
+        Weight of the rest of the KL term; the same as ``beta`` is a ``VAE``.
+    n_latents, likelihood, encoder, decoder, penalty, standardise, n_models, training, random_state : see ``VAE``
+        As in ``VAE``.
+
+    Attributes
+    ----------
+    terms_ : dict of arrays
+        Also the three parts of the KL term: ``mutual information``, ``total correlation``, ``dimension-wise kl``.
+
+    References
+    ----------
+    Chen, Li, Grosse and Duvenaud (2018), *Isolating sources of disentanglement in variational autoencoders*,
+    https://arxiv.org/abs/1802.04942.
+
+    Examples
+    --------
+    >>> BetaTCVAE(3, beta=6.0)
+    BetaTCVAE(beta=6.0, n_latents=3)
     """
 
-    def __init__(
-        self,
-        n_latents: int = 2,
-        *,
-        penalty: Penalty | None = None,
-        beta: float = 1.0,
-        kl: float = 0.1,
-        likelihood: str = "normal",
-        encoder: Builder | None = None,
-        decoder: Builder | None = None,
-        standardise: bool = True,
-        n_models: int = 1,
-        training: Training | None = None,
-        random_state: Any = None,
-    ):
-        super().__init__(
-            n_latents,
-            penalty=penalty,
-            beta=beta,
-            likelihood=likelihood,
-            encoder=encoder,
-            decoder=decoder,
-            standardise=standardise,
-            n_models=n_models,
-            training=training,
-            random_state=random_state,
-        )
-        self.kl = kl
-
-    def _check(self) -> None:
-        super()._check()
-        checks.number(self.kl, "kl", minimum=0)
+    beta: float = number(1.0, minimum=0)
+    kl: float = number(0.1, minimum=0)
 
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
-        encoder = network(self.encoder, "encoder", n_observed, 2 * self.n_latents)
-        decoder = network(self.decoder, "decoder", self.n_latents, n_observed)
-        objective = TCVAEObjective(encoder, decoder, mean, scale, beta=self.beta, likelihood=self.likelihood)
+        networks = self._networks(n_observed, posterior=True)
+        objective = TCVAEObjective(*networks, mean, scale, beta=self.beta, likelihood=self.likelihood)
         objective.penalty, objective.n_latents, objective.kl = self.penalty, self.n_latents, self.kl
         return objective

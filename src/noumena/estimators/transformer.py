@@ -40,6 +40,8 @@ def transactional(fit: Verb) -> Verb:
 class Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of all estimators with ``transform``."""
 
+    __no_type_check__ = True  # parameters are checked by ``fit``, as scikit-learn wants, never by ``__init__``
+
     def _compare_columns(self, x: Any, width: int, *, reset: bool) -> None:
         """Learn (or compare with what was learned) the number and names of columns, in scikit-learn's words."""
         checks.columns(x, "x")

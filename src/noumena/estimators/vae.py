@@ -11,17 +11,16 @@ seeds then disagree on which.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from noumena import checks
-from noumena.estimators.base import Builder, Codec, Estimator, network
-from noumena.estimators.likelihoods import check, check_range, emitting, misfit, output
-from noumena.estimators.loop import Training
-from noumena.estimators.sources import Source
+from noumena.estimators.base import Codec
+from noumena.estimators.encoder_decoder import LikelihoodModel
+from noumena.estimators.likelihoods import emitting, misfit, output
+from noumena.estimators.parameters import number
 from noumena.penalties import Penalty
 
 IN_USE = 0.01
@@ -53,7 +52,7 @@ class VAEObjective(Codec):
         scale: Tensor,
         *,
         beta: float,
-        likelihood: str = "normal",
+        likelihood: str = "gaussian",
     ):
         super().__init__(encoder, emitting(decoder, likelihood), mean, scale)
         self.beta, self.likelihood = beta, likelihood
@@ -105,88 +104,73 @@ class VAEObjective(Codec):
         return loss + terms["penalty"], terms
 
 
-class VAE(Estimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class VAE(LikelihoodModel):
     """A variational autoencoder; with ``0.05 * DependencySparsity()`` one whose latents can be certified.
 
-    Parameters: ``n_latents``; ``penalty``; ``beta``, the weight of the KL term against the summed squared error;
-    ``likelihood``, ``"normal"`` or ``"bernoulli"`` (for observations in [0, 1], such as pixels; needs
-    ``standardise=False``, the decoder's outputs are logits, and the cross-entropy replaces the squared error);
-    ``encoder`` and ``decoder`` are builders called with the numbers of inputs and outputs (an encoder is asked for
-    twice the latents: mean and log-variance); ``standardise`` the observations; ``n_models`` seeds in one program;
-    ``training``; ``random_state``.
+    Parameters
+    ----------
+    n_latents : int, default 2
+        Number of latents.
+    beta : float, default 0.01
+        Weight of the KL term against the summed squared error.
+    likelihood : {"gaussian", "bernoulli"}
+        Squared error, or cross-entropy of rows in [0, 1] with ``standardise=False`` and logits from the decoder.
+    encoder, decoder : builder, optional
+        Called with the numbers of inputs and outputs; an encoder gives mean and log-variance.
+    penalty, standardise, n_models, training, random_state : see ``Estimator``
+        As in every ``Estimator``.
+
+    Attributes
+    ----------
+    models_, best_, objectives_, terms_, explained_, structure_, decoder_, history_ : see ``Estimator``
+        As in every ``Estimator``; ``terms_`` has ``reconstruction``, ``kl`` and the number of ``active`` latents.
+
+    References
+    ----------
+    Kingma and Welling (2014), *Auto-encoding variational Bayes*, https://arxiv.org/abs/1312.6114.
+
+    Examples
+    --------
+    >>> import noumena as nm
+    >>> x = torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
+    >>> model = nm.VAE(2, training=nm.Training(steps=3), random_state=0).fit(x)
+    >>> model.transform(x).shape, sorted(model.terms_)
+    (torch.Size([60, 2]), ['active', 'kl', 'objective', 'reconstruction'])
     """
 
     _sparse_refit = True
 
-    def __init__(
-        self,
-        n_latents: int = 2,
-        *,
-        penalty: Penalty | None = None,
-        beta: float = 0.01,
-        likelihood: str = "normal",
-        encoder: Builder | None = None,
-        decoder: Builder | None = None,
-        standardise: bool = True,
-        n_models: int = 1,
-        training: Training | None = None,
-        random_state: Any = None,
-    ):
-        self.n_latents = n_latents
-        self.penalty = penalty
-        self.beta = beta
-        self.likelihood = likelihood
-        self.encoder = encoder
-        self.decoder = decoder
-        self.standardise = standardise
-        self.n_models = n_models
-        self.training = training
-        self.random_state = random_state
-
-    def _check(self) -> None:
-        super()._check()
-        checks.number(self.beta, "beta", minimum=0)
-        check(self.likelihood, self.standardise)
-
-    def _source(self, x: Any) -> Source:
-        source = super()._source(x)
-        check_range(source, self.likelihood)
-        return source
+    n_latents: int = field(default=2, kw_only=False)
+    beta: float = number(0.01, minimum=0)
 
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
-        encoder = network(self.encoder, "encoder", n_observed, 2 * self.n_latents)
-        decoder = network(self.decoder, "decoder", self.n_latents, n_observed)
-        objective = VAEObjective(encoder, decoder, mean, scale, beta=self.beta, likelihood=self.likelihood)
+        networks = self._networks(n_observed, posterior=True)
+        objective = VAEObjective(*networks, mean, scale, beta=self.beta, likelihood=self.likelihood)
         objective.penalty, objective.n_latents = self.penalty, self.n_latents
         return objective
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BetaVAE(VAE):
-    """A VAE whose bias is a heavy KL term: the β-VAE, a baseline. Same parameters, ``beta = 1`` by default."""
+    """A VAE whose bias is a heavy KL term: the β-VAE, a baseline.
 
-    def __init__(
-        self,
-        n_latents: int = 2,
-        *,
-        penalty: Penalty | None = None,
-        beta: float = 1.0,
-        likelihood: str = "normal",
-        encoder: Builder | None = None,
-        decoder: Builder | None = None,
-        standardise: bool = True,
-        n_models: int = 1,
-        training: Training | None = None,
-        random_state: Any = None,
-    ):
-        super().__init__(
-            n_latents,
-            penalty=penalty,
-            beta=beta,
-            likelihood=likelihood,
-            encoder=encoder,
-            decoder=decoder,
-            standardise=standardise,
-            n_models=n_models,
-            training=training,
-            random_state=random_state,
-        )
+    Parameters
+    ----------
+    beta : float, default 1.0
+        Weight of the KL term against the summed squared error.
+    n_latents, likelihood, encoder, decoder, penalty, standardise, n_models, training, random_state : see ``VAE``
+        As in ``VAE``.
+
+    References
+    ----------
+    Higgins et al. (2017), *beta-VAE: learning basic visual concepts with a constrained variational framework*,
+    https://openreview.net/forum?id=Sy2fzU9gl.
+
+    Examples
+    --------
+    >>> BetaVAE(3, beta=4.0)
+    BetaVAE(beta=4.0, n_latents=3)
+    """
+
+    beta: float = number(1.0, minimum=0)

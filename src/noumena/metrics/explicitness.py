@@ -108,7 +108,7 @@ class Modularity(MetricRecord):
         return f"{super().__str__()}; {used}, {self.rows} rows, explicitness {how}. {self.kinds}"
 
 
-@renamed(seed="random_state", bootstrap="subsamples")
+@renamed(seed="random_state", bootstrap="subsamples", rows="max_rows")
 def modularity(
     z: Any,
     z_hat: Any,
@@ -119,7 +119,7 @@ def modularity(
     bins: int = 20,
     regression: str = "multinomial",
     held_out: bool = True,
-    rows: int = ROWS,
+    max_rows: int = ROWS,
     shuffles: int = 1,
     ceiling: bool = False,
     subsamples: int = 0,
@@ -145,7 +145,7 @@ def modularity(
         The logistic regression of discrete factors.
     held_out : bool
         Score the regressions on a fifth of the rows that they were not fitted on.
-    rows : int
+    max_rows : int
         Larger tables are subsampled to so many rows.
     shuffles, subsamples : int
         Row shuffles for the chance level and half-samples for the standard error; 0: not measured.
@@ -169,7 +169,7 @@ def modularity(
         information_estimator(estimator, neighbours, bins),
         checks.one_of(regression, "regression", REGRESSIONS),
     )
-    truth, z_hat = sample(z, z_hat, discrete=discrete, rows=rows, seed=seed)
+    truth, z_hat = sample(z, z_hat, discrete=discrete, max_rows=max_rows, seed=seed)
     settings = {"regression": regression, "held_out": held_out, "kinds": truth.told}
 
     def measure(z: np.ndarray, z_hat: np.ndarray) -> Modularity:

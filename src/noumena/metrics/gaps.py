@@ -120,13 +120,13 @@ class InformationEstimator(NamedTuple):
 # ---- rows and gaps -----------------------------------------------------------------------------------------------
 
 
-def sample(z: Any, z_hat: Any, *, discrete: Any, rows: int, seed: int) -> tuple[FactorTable, np.ndarray]:
-    """Factors and learned latents on at most ``rows`` rows, in random order."""
+def sample(z: Any, z_hat: Any, *, discrete: Any, max_rows: int, seed: int) -> tuple[FactorTable, np.ndarray]:
+    """Factors and learned latents on at most ``max_rows`` rows, in random order."""
     truth = factors_of(z, discrete)
     values, z_hat = pair(truth, z_hat)
     checks.require(len(truth.varying) > 0, "Some factor must vary.", f"{values.shape[1]} constant columns of z")
     rng = seeds.numpy_generator(checks.count(seed, "seed", minimum=0), "rows of a metric")
-    order = rng.permutation(len(values))[: checks.count(rows, "rows", minimum=10)]
+    order = rng.permutation(len(values))[: checks.count(max_rows, "max_rows", minimum=10)]
     return truth.at(order), z_hat[order]
 
 
@@ -164,7 +164,7 @@ def _gaps(matrix: np.ndarray, truth: FactorTable, z_hat: np.ndarray, nothing: np
 # ---- MIG ---------------------------------------------------------------------------------------------------------
 
 
-@renamed(seed="random_state", bootstrap="subsamples")
+@renamed(seed="random_state", bootstrap="subsamples", rows="max_rows")
 def mig(
     z: Any,
     z_hat: Any,
@@ -173,7 +173,7 @@ def mig(
     estimator: str = "neighbours",
     neighbours: int = 10,
     bins: int = 20,
-    rows: int = ROWS,
+    max_rows: int = ROWS,
     shuffles: int = 1,
     ceiling: bool = False,
     subsamples: int = 0,
@@ -193,7 +193,7 @@ def mig(
         How mutual information is estimated.
     neighbours, bins : int
         Number of neighbours, or of bins of equal width.
-    rows : int
+    max_rows : int
         Larger tables are subsampled to so many rows.
     shuffles, subsamples : int
         Row shuffles for the chance level and half-samples for the standard error; 0: not measured.
@@ -214,7 +214,7 @@ def mig(
     """
     seed = seeds.seed_of(random_state)
     how = information_estimator(estimator, neighbours, bins)
-    truth, z_hat = sample(z, z_hat, discrete=discrete, rows=rows, seed=seed)
+    truth, z_hat = sample(z, z_hat, discrete=discrete, max_rows=max_rows, seed=seed)
     kinds = truth.told
 
     def measure(z: np.ndarray, z_hat: np.ndarray) -> MutualInformationGap:
@@ -288,7 +288,7 @@ def shared_information(first: Int[np.ndarray, " batch"], second: Int[np.ndarray,
 # ---- SAP ---------------------------------------------------------------------------------------------------------
 
 
-@renamed(seed="random_state", bootstrap="subsamples")
+@renamed(seed="random_state", bootstrap="subsamples", rows="max_rows")
 def sap(
     z: Any,
     z_hat: Any,
@@ -296,7 +296,7 @@ def sap(
     discrete: Any = None,
     held_out: bool = True,
     published: bool = False,
-    rows: int = ROWS,
+    max_rows: int = ROWS,
     shuffles: int = 1,
     ceiling: bool = False,
     subsamples: int = 0,
@@ -316,7 +316,7 @@ def sap(
         Score on a fifth of the rows that the predictors were not fitted on.
     published : bool
         The public form: latents in their own units, squared correlations of all rows.
-    rows : int
+    max_rows : int
         Larger tables are subsampled to so many rows.
     shuffles, subsamples : int
         Row shuffles for the chance level and half-samples for the standard error; 0: not measured.
@@ -336,7 +336,7 @@ def sap(
     (1.0, [1.0, 0.0])
     """
     seed = seeds.seed_of(random_state)
-    truth, z_hat = sample(z, z_hat, discrete=discrete, rows=rows, seed=seed)
+    truth, z_hat = sample(z, z_hat, discrete=discrete, max_rows=max_rows, seed=seed)
     kinds = truth.told
     by_units = published and any(truth.discrete)
     large = float(np.abs(z_hat).max())

@@ -89,7 +89,7 @@ class ImageSlotIdentifiability(MetricRecord):
     kinds: str
 
 
-@renamed(seed="random_state", bootstrap="subsamples")
+@renamed(seed="random_state", bootstrap="subsamples", most_images="max_rows")
 def image_sis(
     objects: Any,
     slots: Any,
@@ -97,7 +97,7 @@ def image_sis(
     discrete: Any = None,
     present: Any = None,
     held_out: bool = True,
-    most_images: int = MOST_IMAGES,
+    max_rows: int = MOST_IMAGES,
     shuffles: int = 1,
     subsamples: int = 0,
     random_state: Any = 0,
@@ -118,7 +118,7 @@ def image_sis(
         Which objects an image has; all by default.
     held_out : bool
         Score on a fifth of the images that the readouts were not fitted on.
-    most_images : int
+    max_rows : int
         More images are subsampled to so many.
     shuffles, subsamples : int
         Shuffles of the images for the chance level and half-samples for the standard error; 0: not measured.
@@ -145,7 +145,7 @@ def image_sis(
     objects, slots = (in_range(a.reshape(-1, a.shape[2])).reshape(a.shape) for a in (objects, slots))
     factors = factors_of(objects[there], discrete)
     coded, layout = _coded(objects, there, factors)
-    most = checks.count(most_images, "most_images", minimum=10)
+    most = checks.count(max_rows, "max_rows", minimum=10)
 
     def told(a: Objects, b: Slots) -> _Told:
         return _told(a, b, layout, most=most, held_out=held_out, seed=seed)

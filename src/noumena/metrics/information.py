@@ -137,7 +137,7 @@ class _ScoringSettings(NamedTuple):
     kinds: str
 
 
-@renamed(seed="random_state", bootstrap="subsamples")
+@renamed(seed="random_state", bootstrap="subsamples", rows="max_rows")
 def infomec(
     z: Any,
     z_hat: Any,
@@ -148,7 +148,7 @@ def infomec(
     prune: float | None = None,
     held_out: bool = True,
     published: bool = False,
-    rows: int = ROWS,
+    max_rows: int = ROWS,
     shuffles: int = 1,
     ceiling: bool = False,
     subsamples: int = 0,
@@ -177,7 +177,7 @@ def infomec(
         Score InfoE on a fifth of the rows that its regressions were not fitted on.
     published : bool
         InfoE of discrete sources as in the public code: in-sample and less converged.
-    rows : int
+    max_rows : int
         Larger tables are subsampled to so many rows.
     shuffles, subsamples : int
         Row shuffles for the chance level and half-samples for the standard error; 0: not measured.
@@ -205,7 +205,7 @@ def infomec(
     prune = chosen.prune if prune is None else prune
     prune = prune if prune == np.inf else checks.number(prune, "prune", minimum=1)
     order = seeds.numpy_generator(seed, "infomec").permutation(len(values))
-    order = order[: checks.count(rows, "rows", minimum=10)]
+    order = order[: checks.count(max_rows, "max_rows", minimum=10)]
     values, latents = values[order], latents[order]
     span = np.ptp(values, axis=0)
     checks.require(bool(span.any()), "Some source must vary.", f"{values.shape[1]} constant columns of z")

@@ -215,7 +215,7 @@ _WORDS = {
 }
 
 
-@renamed(seed="random_state", bootstrap="subsamples")
+@renamed(seed="random_state", bootstrap="subsamples", rows="max_rows")
 def score(
     z: Any,
     z_hat: Any,
@@ -226,7 +226,7 @@ def score(
     shuffles: int | None = None,
     ceiling: bool = True,
     subsamples: int = 0,
-    rows: int | None = ROWS,
+    max_rows: int | None = ROWS,
     random_state: Any = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Scorecard:
@@ -254,7 +254,7 @@ def score(
         Also score the truth itself.
     subsamples : int
         Half-samples for the standard errors; 0: not measured.
-    rows : int, optional
+    max_rows : int, optional
         Larger tables are subsampled to so many rows; None: all.
     random_state : int, Generator or None
         Seed of everything random.
@@ -280,7 +280,7 @@ def score(
     latents = _names(z_hat)
     z_hat = checks.table(z_hat, "z_hat", min_rows=10)
     checks.same_batch(factors.values, z_hat)
-    factors, z_hat, notes = _thinned(factors, z_hat, rows, seed)
+    factors, z_hat, notes = _thinned(factors, z_hat, max_rows, seed)
     options: dict[str, Any] = {"ceiling": ceiling, "subsamples": subsamples, "random_state": seed}
     options |= {} if shuffles is None else {"shuffles": checks.count(shuffles, "shuffles", minimum=0)}
     calls = _asked(factors, z_hat, slots, options)
@@ -346,9 +346,9 @@ def _numbered(z_hat: np.ndarray) -> tuple[str, ...]:
 
 
 def _thinned(
-    factors: FactorTable, z_hat: np.ndarray, rows: int | None, seed: int
+    factors: FactorTable, z_hat: np.ndarray, max_rows: int | None, seed: int
 ) -> tuple[FactorTable, np.ndarray, tuple[str, ...]]:
-    most = len(z_hat) if rows is None else checks.count(rows, "rows", minimum=10)
+    most = len(z_hat) if max_rows is None else checks.count(max_rows, "max_rows", minimum=10)
     if len(z_hat) <= most:
         return factors, z_hat, ()
     kept_rows = np.sort(seeds.numpy_generator(seed, "rows of a scorecard").permutation(len(z_hat))[:most])

@@ -74,7 +74,7 @@ class SlotIdentifiability(MetricRecord):
     held_out: bool
 
 
-@renamed(seed="random_state", bootstrap="subsamples")
+@renamed(seed="random_state", bootstrap="subsamples", most_rows="max_rows")
 def sis(
     z: Any,
     z_hat: Any,
@@ -82,7 +82,7 @@ def sis(
     slots: int | Sizes,
     learned_slots: int | Sizes | None = None,
     held_out: bool = True,
-    most_rows: int = MOST_ROWS,
+    max_rows: int = MOST_ROWS,
     shuffles: int = SHUFFLES,
     ceiling: bool = False,
     subsamples: int = 0,
@@ -102,7 +102,7 @@ def sis(
         The same for learned slots; as many by default.
     held_out : bool
         Score on a fifth of the rows that the regressions were not fitted on.
-    most_rows : int
+    max_rows : int
         Larger tables are subsampled to so many rows.
     shuffles, subsamples : int
         Row shuffles for the chance level and half-samples for the standard error; 0: not measured.
@@ -125,11 +125,11 @@ def sis(
     z, z_hat = map(in_range, factors.pair(z, z_hat))
     true = checks.slots(slots, z.shape[1])
     learned = checks.slots(slots if learned_slots is None else learned_slots, z_hat.shape[1])
-    most_rows = checks.count(most_rows, "most_rows", minimum=10)
+    max_rows = checks.count(max_rows, "max_rows", minimum=10)
     shuffles = checks.count(shuffles, "shuffles", minimum=0)
 
     def measure(a: np.ndarray, b: np.ndarray, sizes: Sizes = learned) -> SlotIdentifiability:
-        order = seeds.numpy_generator(seed, "rows of sis").permutation(len(a))[:most_rows]
+        order = seeds.numpy_generator(seed, "rows of sis").permutation(len(a))[:max_rows]
         held = max(2, round(HELD_OUT * len(order))) if held_out else 0
         draws = shuffles if b is z_hat else 0  # chance is that of all rows
         return _measured(a[order], b[order], (true, sizes), held=held, shuffles=draws, seed=seed)

@@ -23,7 +23,7 @@ Components = Float[Tensor, "*batch rows component"]
 
 
 @dataclass(frozen=True)
-class Contrast:
+class ContrastFunction:
     """A function of components: ``parts(y)`` is ``g(y)`` and the sum of ``g'(y)`` over rows; ``value(y)`` is ``G(y)``.
 
     ``parts`` may overwrite ``y``. ``gaussian`` is the mean of ``G`` over a standard normal.
@@ -55,14 +55,14 @@ def _cube(y: Components) -> tuple[Components, Tensor]:
     return square * y, 3 * square.sum(dim=-2)
 
 
-log_cosh = Contrast("logcosh", _log_cosh, lambda y: 2 * softplus(y, beta=2) - y - log(2), 0.3745672075)
-exp = Contrast("exp", _exp, lambda y: -torch.exp(-y.square() / 2), -1 / sqrt(2))
-cube = Contrast("cube", _cube, lambda y: y.square().square() / 4, 0.75)
+log_cosh = ContrastFunction("logcosh", _log_cosh, lambda y: 2 * softplus(y, beta=2) - y - log(2), 0.3745672075)
+exp = ContrastFunction("exp", _exp, lambda y: -torch.exp(-y.square() / 2), -1 / sqrt(2))
+cube = ContrastFunction("cube", _cube, lambda y: y.square().square() / 4, 0.75)
 
 NAMES = ("logcosh", "exp", "cube")
 
 
-def contrast_called(name: str) -> Contrast:
+def contrast_called(name: str) -> ContrastFunction:
     """The contrast of this name.
 
     >>> contrast_called("exp").gaussian ** 2

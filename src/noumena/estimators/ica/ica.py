@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from noumena import checks, seeds, threads
-from noumena.estimators.ica.contrasts import Contrast, contrast_called
-from noumena.estimators.ica.moments import Moments, Table
+from noumena.deprecated import renamed_parameters
+from noumena.estimators.ica.contrasts import ContrastFunction, contrast_called
+from noumena.estimators.ica.moments import RowMoments, TableMoments
 from noumena.estimators.ica.rotation import Rotated, matched, rotate
+from noumena.estimators.parameters import check_parameters, count, number, one_of, switch
 from noumena.estimators.training import Training
 from noumena.estimators.transformer import Transformer, as_given, transactional
 
@@ -34,51 +35,70 @@ BLOCK = 2**22
 """Entries that are transformed at a time."""
 
 
+@renamed_parameters(n_components="n_latents")
+@dataclass(eq=False, repr=False, kw_only=True)
 class ICA(Transformer):
     """Unmix ``x = A s + c`` with independent ``s``: symmetric FastICA, with scikit-learn's attributes.
 
-    ``n_components=None`` keeps the rank of the data; fewer are sought in the leading principal subspace. ``contrast``
-    is ``logcosh``, ``exp`` or ``cube``; ``whiten=False`` only centres, divides by one common scale and looks for the
-    best rotation of that, which finds sources of about equal variance only. The best of ``n_restarts``, which run as
-    one batch, is kept. A fit is at rest when no component turns by more than ``tol = 1 − |cos|`` in a step over all
-    rows. A tensor is unmixed where it lies unless ``device`` says otherwise; memory-mapped arrays, names of ``.npy``
-    files and Dask arrays are read in blocks and never held.
+    A fit is at rest when no component turns by more than ``tol = 1 − |cos|`` in a step over all rows. A tensor is
+    unmixed where it lies unless ``device`` says otherwise; memory-mapped arrays, names of ``.npy`` files and Dask
+    arrays are read in blocks and never held.
 
-    After ``fit``: ``components_`` (component, observed), ``s = (x − mean_) @ components_.T`` with unit variances;
-    ``mixing_`` back; ``whitening_``; ``rank_`` of the data; ``non_gaussianity_`` per component, by which they are
-    ordered; ``objective_``, the sum of their squares, and ``restart_objectives_``; ``restart_agreement_``, the smallest
-    correlation of a component with its match in another restart; ``converged_``, ``change_`` of the last step,
-    ``n_iter_`` steps and ``passes_``, what they cost in passes over all rows.
+    Parameters
+    ----------
+    n_latents : int, optional
+        Number of components, the rank of the data by default; fewer are sought in the leading principal subspace.
+    contrast : {"logcosh", "exp", "cube"}
+        Measure of how far a component is from Gaussian.
+    whiten : bool, default True
+        Whether rows are whitened; ``False`` finds sources of about equal variance only.
+    n_restarts : int, default 1
+        Random starts, run as one batch, of which the best is kept.
+    max_iter, tol : int, float
+        Most steps, and the change at which a fit is at rest.
+    device : str, optional
+        Where rows are unmixed.
+    dtype : {"float32", "float64"}
+        Precision of the steps.
+    random_state : int, numpy generator or None
+        Seed of the starts.
 
+    Attributes
+    ----------
+    components_, mean_ : arrays (component, observed), (observed,)
+        ``s = (x − mean_) @ components_.T`` with unit variances.
+    mixing_, whitening_, rank_ : arrays, int
+        The way back, what makes rows white, the rank of the data.
+    non_gaussianity_ : array (component,)
+        Contrast of each component, by which they are ordered.
+    objective_, restart_objectives_, restart_agreement_ : float, array, float
+        Sum of squared contrasts, that of every restart, and the smallest correlation of components among restarts.
+    converged_, change_, n_iter_, passes_ : bool, float, int, int
+        Whether a fit came to rest, the change of the last step, steps, and passes over all rows.
+
+    References
+    ----------
+    Hyvärinen (1999), *Fast and robust fixed-point algorithms for independent component analysis*,
+    https://doi.org/10.1109/72.761722.
+
+    Examples
+    --------
     >>> s = np.array([[a, b] for a in (-1.0, 1.0) for b in (-1.0, 1.0)])  # all four corners
     >>> np.abs(ICA().fit_transform(s @ [[2.0, 0.0], [1.0, 1.0]])).round(3).tolist()
     [[1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [1.0, 1.0]]
     """
 
-    n_features_in_: int
+    n_latents: int | None = field(default=None, kw_only=False)
+    contrast: str = "logcosh"
+    whiten: bool = switch(True)
+    n_restarts: int = count(1)
+    max_iter: int = count(500)
+    tol: float = number(1e-4, minimum=0)
+    device: str | None = None
+    dtype: str = one_of("float32", ("float32", "float64"))
+    random_state: Any = 0
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        contrast: str = "logcosh",
-        whiten: bool = True,
-        n_restarts: int = 1,
-        max_iter: int = 500,
-        tol: float = 1e-4,
-        device: str | None = None,
-        dtype: str = "float32",
-        random_state: Any = 0,
-    ):
-        self.n_components = n_components
-        self.contrast = contrast
-        self.whiten = whiten
-        self.n_restarts = n_restarts
-        self.max_iter = max_iter
-        self.tol = tol
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
+    n_features_in_: int = field(init=False)
 
     # ---- scikit-learn's verbs ----------------------------------------------------------------------------
 
@@ -102,7 +122,7 @@ class ICA(Transformer):
         parts = [self._tensor(x, f"table {k + 1}") for k, x in enumerate(tables)]
         shapes = sorted({tuple(part.shape) for part in parts})
         checks.require(len(shapes) == 1, "Tables fitted as one batch must share their shape.", f"shapes {shapes}")
-        data = Table(torch.stack(parts), dtype=getattr(torch, self.dtype), seed=seed)
+        data = TableMoments(torch.stack(parts), dtype=getattr(torch, self.dtype), seed=seed)
         with threads.for_work(4.0 * data.n_rows * data.n_features**2 * len(parts)):
             whites = self._whitened(data)
             restarts = []
@@ -142,20 +162,16 @@ class ICA(Transformer):
 
     # ---- inside ------------------------------------------------------------------------------------------
 
-    def _checked(self) -> Contrast:
-        checks.count(self.n_restarts, "n_restarts")
-        checks.count(self.max_iter, "max_iter")
-        checks.number(self.tol, "tol", minimum=0)
-        checks.one_of(self.dtype, "dtype", ("float32", "float64"))
-        checks.require(isinstance(self.whiten, bool | np.bool_), "whiten must be True or False.", repr(self.whiten))
+    def _checked(self) -> ContrastFunction:
+        check_parameters(self)
         return contrast_called(self.contrast)
 
-    def _data(self, x: Any, seed: int) -> Moments:
+    def _data(self, x: Any, seed: int) -> RowMoments:
         from noumena.estimators.ica.streams import is_stream, stream
 
         if is_stream(x):
             return stream(x, seed=seed)
-        return Table(self._tensor(x, "x")[None], dtype=getattr(torch, self.dtype), seed=seed)
+        return TableMoments(self._tensor(x, "x")[None], dtype=getattr(torch, self.dtype), seed=seed)
 
     def _tensor(self, x: Any, name: str) -> Tensor:
         """Checked rows on the device where they are to be unmixed."""
@@ -169,22 +185,22 @@ class ICA(Transformer):
             rows = torch.as_tensor(checks.table(x, name, min_rows=2))
         return rows if self.device is None else rows.to(Training(device=self.device).torch_device())
 
-    def _whitened(self, data: Moments) -> list[_White]:
+    def _whitened(self, data: RowMoments) -> list[_Whitening]:
         """Whiten; all tables of a batch must agree on the number of components."""
         mean, covariance = (part.reshape(-1, *part.shape[-n:]) for n, part in enumerate(data.mean_and_covariance(), 1))
-        how = {"whiten": bool(self.whiten), "n_components": self.n_components, "rows": data.n_rows}
+        how = {"whiten": bool(self.whiten), "n_latents": self.n_latents, "rows": data.n_rows}
         whites = [_whiten(m, c, **how) for m, c in zip(mean.cpu(), covariance.cpu(), strict=True)]
         sizes = [white.size for white in whites]
         checks.require(len(set(sizes)) == 1, "Tables fitted as one batch must have one rank.", f"ranks {sizes}")
         data.prepare(mean, torch.stack([white.forth for white in whites]))
         return whites
 
-    def _rotated(self, data: Moments, starts: Tensor, contrast: Contrast) -> Rotated:
-        device = data.white.device if isinstance(data, Table) else "cpu"
+    def _rotated(self, data: RowMoments, starts: Tensor, contrast: ContrastFunction) -> Rotated:
+        device = data.white.device if isinstance(data, TableMoments) else "cpu"
         starts = starts.to(device=device, dtype=getattr(torch, self.dtype))
         return rotate(data, starts, contrast, tol=self.tol, max_iter=self.max_iter)
 
-    def _adopt(self, white: _White, found: Rotated, gains: Tensor) -> None:
+    def _adopt(self, white: _Whitening, found: Rotated, gains: Tensor) -> None:
         """Keep the restart with the largest contrast, its most non-Gaussian component first."""
         gains = gains.double().cpu()
         objectives = gains.square().sum(dim=1)
@@ -219,7 +235,7 @@ class ICA(Transformer):
 
 
 @dataclass(frozen=True)
-class _White:
+class _Whitening:
     """What makes rows white, ``(x − mean) @ forth.T``, what undoes it, and the rank of the data."""
 
     mean: Tensor
@@ -232,7 +248,7 @@ class _White:
         return len(self.forth)
 
 
-def _whiten(mean: Tensor, covariance: Tensor, *, whiten: bool, n_components: int | None, rows: int) -> _White:
+def _whiten(mean: Tensor, covariance: Tensor, *, whiten: bool, n_latents: int | None, rows: int) -> _Whitening:
     """From mean and covariance in double precision; rank is judged with every column in its own units."""
     spread = covariance.diagonal().clamp_min(0).sqrt()
     checks.require(bool((spread > 0).any()), "x must vary.", "columns that are all constant")
@@ -240,21 +256,21 @@ def _whiten(mean: Tensor, covariance: Tensor, *, whiten: bool, n_components: int
     value, vector = torch.linalg.eigh(covariance / unit / unit[:, None])
     rank = int((value > FLAT * value[-1]).sum())
     if not whiten:
-        wanted = len(mean) if n_components is None else checks.count(n_components, "n_components")
-        checks.require(wanted == len(mean), "n_components must be left out without whitening.", f"{wanted}")
+        wanted = len(mean) if n_latents is None else checks.count(n_latents, "n_latents")
+        checks.require(wanted == len(mean), "n_latents must be left out without whitening.", f"{wanted}")
         scale, identity = covariance.diagonal().mean().sqrt(), torch.eye(wanted).to(covariance)
-        return _White(mean, identity / scale, identity * scale, rank)
-    wanted = rank if n_components is None else checks.count(n_components, "n_components")
-    checks.require(wanted <= rank, f"n_components must be at most the rank of x, {rank}.", f"{wanted}")
+        return _Whitening(mean, identity / scale, identity * scale, rank)
+    wanted = rank if n_latents is None else checks.count(n_latents, "n_latents")
+    checks.require(wanted <= rank, f"n_latents must be at most the rank of x, {rank}.", f"{wanted}")
     checks.require(
-        wanted < rows - 1, "x must have more rows than components, or n_components must say how many to look for.",
+        wanted < rows - 1, "x must have more rows than components, or n_latents must say how many to look for.",
         f"{rows} rows for {wanted} components",
     )  # fmt: skip
     if wanted < rank:  # the leading principal directions, in the units of the data
         unit = torch.ones_like(unit)
         value, vector = torch.linalg.eigh(covariance)
     value, vector = value[-wanted:].flip(0), vector[:, -wanted:].flip(1)
-    return _White(mean, (vector / value.sqrt()).T / unit, unit[:, None] * vector * value.sqrt(), rank)
+    return _Whitening(mean, (vector / value.sqrt()).T / unit, unit[:, None] * vector * value.sqrt(), rank)
 
 
 def _start(size: int, seed: int, restart: int) -> Tensor:

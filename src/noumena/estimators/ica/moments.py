@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from noumena import seeds
-from noumena.estimators.ica.contrasts import Contrast
+from noumena.estimators.ica.contrasts import ContrastFunction
 
 Rotations = Float[Tensor, "model component component"]
 BLOCK = {"cpu": 2**18, "cuda": 2**28}
@@ -24,7 +24,7 @@ EVEN = 1e3
 
 
 @runtime_checkable
-class Moments(Protocol):
+class RowMoments(Protocol):
     """Means over rows; ``rows`` asks for that many, always the same and spread over all of them, ``None`` for all."""
 
     n_rows: int
@@ -38,7 +38,7 @@ class Moments(Protocol):
         """Fix what whitens: (…, observed) and (…, component, observed) in double precision."""
         ...
 
-    def moments(self, W: Rotations, contrast: Contrast, rows: int | None) -> tuple[Tensor, Tensor]:
+    def moments(self, W: Rotations, contrast: ContrastFunction, rows: int | None) -> tuple[Tensor, Tensor]:
         """``E[g(y) whiteᵀ]`` (model, component, component) and ``E[g'(y)]`` (model, component)."""
         ...
 
@@ -46,12 +46,12 @@ class Moments(Protocol):
         """``E[white whiteᵀ]`` of so many rows less that of all rows, (1 or model, component, component)."""
         ...
 
-    def value(self, W: Rotations, contrast: Contrast) -> Tensor:
+    def value(self, W: Rotations, contrast: ContrastFunction) -> Tensor:
         """``E[G(y)]`` over all rows, (model, component)."""
         ...
 
 
-class Table:
+class TableMoments:
     """Rows in memory, (table, rows, observed) on their device; white rows are kept in the precision ``dtype``."""
 
     def __init__(self, x: Float[Tensor, "table rows observed"], *, dtype: torch.dtype, seed: int):
@@ -81,7 +81,7 @@ class Table:
         self.all = (forth @ self.covariance @ forth.mT).to(self.dtype)
         self._parts = {}
 
-    def moments(self, W: Rotations, contrast: Contrast, rows: int | None) -> tuple[Tensor, Tensor]:
+    def moments(self, W: Rotations, contrast: ContrastFunction, rows: int | None) -> tuple[Tensor, Tensor]:
         """Block by block, so that components stay in the cache between the two products."""
         white = self._part(rows)
         product, slope = torch.zeros_like(W), W.new_zeros(W.shape[:2])
@@ -96,7 +96,7 @@ class Table:
         white = self._part(rows)
         return white.mT @ white / white.shape[1] - self.all
 
-    def value(self, W: Rotations, contrast: Contrast) -> Tensor:
+    def value(self, W: Rotations, contrast: ContrastFunction) -> Tensor:
         """Summed in double precision."""
         total = W.new_zeros(W.shape[:2], dtype=torch.float64)
         for block in self._blocks(self.white, len(W)):

@@ -20,8 +20,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from noumena.estimators.ica.contrasts import Contrast
-from noumena.estimators.ica.moments import Moments, Rotations
+from noumena.estimators.ica.contrasts import ContrastFunction
+from noumena.estimators.ica.moments import Rotations, RowMoments
 
 ROWS_PER_COMPONENT, MANY, GROWTH = 64, 128, 8
 """Rows of the first stage per component; with more than so many components each has as many rows as there are of them;
@@ -110,7 +110,7 @@ def matched(correlation: Float[np.ndarray, "component component"]) -> float:
     return float(size[linear_sum_assignment(-size)].min())
 
 
-def rotate(data: Moments, start: Rotations, contrast: Contrast, *, tol: float, max_iter: int) -> Rotated:
+def rotate(data: RowMoments, start: Rotations, contrast: ContrastFunction, *, tol: float, max_iter: int) -> Rotated:
     """Iterate from every start until no component turns by more than ``tol``, through all stages."""
     W, k = start, start.shape[-1]
     steps = torch.zeros(len(W), dtype=torch.long)
@@ -129,7 +129,7 @@ def rotate(data: Moments, start: Rotations, contrast: Contrast, *, tol: float, m
 class _Stage:
     """Steps on a fixed part of the rows."""
 
-    def __init__(self, data: Moments, contrast: Contrast, rows: int | None, k: int, like: Tensor):
+    def __init__(self, data: RowMoments, contrast: ContrastFunction, rows: int | None, k: int, like: Tensor):
         self.data, self.contrast, self.rows = data, contrast, rows
         identity = torch.eye(k).to(like)
         self.white = identity if rows is None else identity + data.excess(rows).to(like)

@@ -25,7 +25,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from noumena import checks, seeds, threads
-from noumena.estimators.ica.contrasts import Contrast
+from noumena.estimators.ica.contrasts import ContrastFunction
 from noumena.estimators.ica.moments import EVEN, Rotations
 from noumena.estimators.ica.rotation import stages
 
@@ -97,13 +97,13 @@ class Whitener:
         return (torch.from_numpy(centred) @ torch.from_numpy(self.whitening).T).float()
 
 
-def moment_sums(white: Tensor, W: Rotations, contrast: Contrast) -> tuple[Tensor, Tensor]:
+def moment_sums(white: Tensor, W: Rotations, contrast: ContrastFunction) -> tuple[Tensor, Tensor]:
     """Sums of ``g(y) whiteᵀ`` and ``g'(y)`` over white rows, for every rotation."""
     g, slope = contrast.parts(white[None] @ W.mT)
     return g.mT @ white[None], slope
 
 
-def value_sums(white: Tensor, W: Rotations, contrast: Contrast) -> tuple[Tensor]:
+def value_sums(white: Tensor, W: Rotations, contrast: ContrastFunction) -> tuple[Tensor]:
     """Sums of ``G(y)`` over white rows, for every rotation."""
     return (contrast.value(white[None] @ W.mT).sum(dim=-2, dtype=torch.float64),)
 
@@ -157,7 +157,7 @@ def _stretches(count: int, step: int) -> Iterator[slice]:
 
 
 class Stream(ABC):
-    """Data read block by block; satisfies the ``Moments`` that ICA asks for. ``passes`` counts readings of all data."""
+    """Data read block by block; ``RowMoments`` for ICA; ``passes`` counts readings of all data."""
 
     def __init__(self, shape: tuple[int, int], seed: int, memory: int):
         self.n_rows, self.n_features = shape
@@ -190,7 +190,7 @@ class Stream(ABC):
         self._capacity = self.n_rows if self.n_rows <= most else max(asked, default=0)
         self._table: Tensor | None = None
 
-    def moments(self, W: Rotations, contrast: Contrast, rows: int | None = None) -> tuple[Rotations, Tensor]:
+    def moments(self, W: Rotations, contrast: ContrastFunction, rows: int | None = None) -> tuple[Rotations, Tensor]:
         """``E[g(y) whiteᵀ]`` and ``E[g'(y)]`` over ``rows`` rows (``None``: all), in the precision of ``W``."""
         product, slope = self._means(partial(moment_sums, W=W.detach().float(), contrast=contrast), rows)
         return product.to(W), slope.to(W)
@@ -201,7 +201,7 @@ class Stream(ABC):
             return torch.zeros_like(self._second)[None]
         return self._means(lambda white: (white.T @ white,), rows)[0][None] - self._second
 
-    def value(self, W: Rotations, contrast: Contrast) -> Float[Tensor, "model component"]:
+    def value(self, W: Rotations, contrast: ContrastFunction) -> Float[Tensor, "model component"]:
         """``E[G(y)]`` over all rows, in float64."""
         return self._means(partial(value_sums, W=W.detach().float(), contrast=contrast), None)[0]
 

@@ -29,7 +29,7 @@ full size. As there, negatives train neither network.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isqrt
 from typing import Any
 
@@ -45,6 +45,7 @@ from noumena.estimators.images.style_gan import StyleGAN, sampled
 from noumena.estimators.images.style_networks import StyleDiscriminator, StyleGenerator, StyleNetwork
 from noumena.estimators.images.variations import SAME, chosen, contrast, entropy, shifts, variation
 from noumena.estimators.loop import Training, train
+from noumena.estimators.parameters import TINY, count, instance, must_be, number
 from noumena.nets.conv import ConvEncoder
 from noumena.nets.orthogonal import OrthogonalLinear
 from noumena.nets.residual import fitting
@@ -84,7 +85,7 @@ def split(penalty: Penalty | None) -> tuple[PenaltySum, PenaltySum]:
 # ---- the objective ---------------------------------------------------------------------------------------------
 
 
-class Directions(nn.Module):
+class StyleDirections(nn.Module):
     """Coordinates along orthonormal directions of the style space to images, by a generator that is fixed."""
 
     centre: Tensor
@@ -138,10 +139,10 @@ class DisCoObjective(Codec):
 
     fixed = ("decoder.generator.",)
     batched = False
-    decoder: Directions
+    decoder: StyleDirections
     settings: Contrasting
 
-    def __init__(self, encoder: nn.Module, decoder: Directions, mean: Tensor, scale: Tensor, *, n_latents: int):
+    def __init__(self, encoder: nn.Module, decoder: StyleDirections, mean: Tensor, scale: Tensor, *, n_latents: int):
         super().__init__(encoder, decoder, mean, scale)
         self.n_latents = n_latents
         self.on_latents, self.on_decoder = split(None)
@@ -200,78 +201,69 @@ class DisCoObjective(Codec):
 # ---- the estimator ---------------------------------------------------------------------------------------------
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DisCo(Estimator):
     """Directions of a generator's styles, told apart by a representation of images; for images only.
 
-    Parameters: ``n_latents``, directions and size of the representation alike; ``penalty`` (where it acts: see this
-    module); ``generator``, ``discriminator`` and ``encoder`` are builders, of which the first two default to
-    ``StyleGenerator`` and ``StyleDiscriminator`` for square images of one or three channels; ``noise``, numbers that an
-    image is made of; ``r1``, the weight of the discriminator's gradient penalty; ``queries`` of a group, ``shift`` and
-    ``least`` of a shift's size, the weight of ``entropy`` and the ``temperature`` of the cosines; ``standardise`` the
-    observations; ``n_models`` seeds in one program; ``generator_training`` and ``training``, of the two stages (device
-    and precision of numbers are those of ``training``; published for it: 70 000 steps of 32 rows at 1e-4);
-    ``random_state``.
+    Parameters
+    ----------
+    n_latents : int, default 64
+        Directions, and columns of the representation.
+    generator, discriminator : StyleGenerator, builder, optional
+        Networks of the first stage; by default for square images of one or three channels.
+    encoder : builder, optional
+        The contrastor, a ``ConvEncoder`` by default.
+    noise : int, default 64
+        Numbers that an image is made of.
+    r1 : float, default 1.0
+        Weight of the discriminator's gradient penalty.
+    queries : int, default 32
+        Queries of a group.
+    shift, least : float
+        Spread and least size of a shift, in units of the styles' spread.
+    entropy, temperature : float
+        Weight of the entropy, and temperature of the cosines.
+    generator_training : Training, optional
+        The first stage's loop; one with a checkpoint of its own keeps the generators for further fits.
+    penalty, standardise, n_models, training, random_state : see ``Estimator``
+        As in every ``Estimator``.
+        Where the penalty acts is said in this module; published are 70 000 steps of 32 rows at 1e-4.
 
-    With a checkpoint, both stages are resumed. A ``generator_training`` with a checkpoint of its own keeps the
-    generators there: further fits with the same data, seeds and generator, but another penalty, say, go on from them.
-    After ``fit``, beside what every estimator has: ``sample(n)``; ``generator_steps_``, ``generator_losses_`` and
-    ``discriminator_losses_`` (look, model), the first stage's held-out curves.
+    Attributes
+    ----------
+    generator_steps_, generator_losses_, discriminator_losses_ : lists
+        The first stage's held-out curves, (look, model).
+    models_, best_, objectives_, terms_, explained_, structure_, decoder_, history_ : see ``Estimator``
+        As in every ``Estimator``.
+
+    References
+    ----------
+    Ren, Yang, Wang and Zeng (2021), *Learning disentangled representation by exploiting pretrained generative models:
+    a contrastive learning view*, https://arxiv.org/abs/2102.10543.
+
+    Examples
+    --------
+    >>> DisCo(8, queries=16)
+    DisCo(n_latents=8, queries=16)
     """
 
-    _learned = ("generator_steps_", "generator_losses_", "discriminator_losses_")
-
-    def __init__(
-        self,
-        n_latents: int = 64,
-        *,
-        penalty: Penalty | None = None,
-        generator: StyleGenerator | None = None,
-        discriminator: Builder | None = None,
-        encoder: Builder | None = None,
-        noise: int = 64,
-        r1: float = 1.0,
-        queries: int = 32,
-        shift: float = 6.0,
-        least: float = 0.5,
-        entropy: float = 1.0,
-        temperature: float = 1.0,
-        standardise: bool = False,
-        n_models: int = 1,
-        generator_training: Training | None = None,
-        training: Training | None = None,
-        random_state: Any = None,
-    ):
-        self.n_latents = n_latents
-        self.penalty = penalty
-        self.generator = generator
-        self.discriminator = discriminator
-        self.encoder = encoder
-        self.noise = noise
-        self.r1 = r1
-        self.queries = queries
-        self.shift = shift
-        self.least = least
-        self.entropy = entropy
-        self.temperature = temperature
-        self.standardise = standardise
-        self.n_models = n_models
-        self.generator_training = generator_training
-        self.training = training
-        self.random_state = random_state
+    n_latents: int = field(default=64, kw_only=False, metadata=must_be(checks.count, minimum=2))
+    generator: StyleGenerator | None = field(default=None, metadata=instance(StyleGenerator, "a StyleGenerator"))
+    discriminator: Builder | None = None
+    encoder: Builder | None = None
+    noise: int = count(64)
+    r1: float = number(1.0, minimum=0)
+    queries: int = count(32)
+    shift: float = number(6.0, minimum=0)
+    least: float = number(0.5, minimum=0)
+    entropy: float = number(1.0, minimum=0)
+    temperature: float = number(1.0, minimum=TINY)
+    standardise: bool = False
+    generator_training: Training | None = field(default=None, metadata=instance(Training, "a Training"))
 
     def _check(self) -> None:
         super()._check()
-        checks.count(self.n_latents, "n_latents", minimum=2)
-        for name in ("noise", "queries"):
-            checks.count(getattr(self, name), name)
-        for name in ("r1", "shift", "least", "entropy"):
-            checks.number(getattr(self, name), name, minimum=0)
-        checks.number(self.temperature, "temperature", minimum=1e-12)
-        known = self.generator is None or isinstance(self.generator, StyleGenerator)
-        checks.require(known, "generator must be a StyleGenerator.", repr(self.generator))
         if self.generator_training is not None:
-            given = isinstance(self.generator_training, Training)
-            checks.require(given, "generator_training must be a Training.", repr(self.generator_training))
             self.generator_training.check()
         polish = 0 if self.training is None else self.training.polish
         checks.require(polish == 0, "polish must be 0, for its moves mix latents with directions.", repr(polish))
@@ -284,7 +276,7 @@ class DisCo(Estimator):
         generator = builder(self.noise, n_observed)  # first, so that no other setting moves its weights
         how: dict[str, Any] = CONTRASTOR | {"widths": fitting(CONTRASTOR["widths"], builder.size)}
         encoder = ConvEncoder(builder.channels, builder.size, **how) if self.encoder is None else self.encoder
-        decoder = Directions(generator, self.n_latents)
+        decoder = StyleDirections(generator, self.n_latents)
         objective = DisCoObjective(
             network(encoder, "encoder", n_observed, self.n_latents), decoder, mean, scale, n_latents=self.n_latents
         )

@@ -25,6 +25,7 @@ steps of warm-up.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from math import inf, isqrt
 from typing import Any
 
@@ -42,6 +43,7 @@ from noumena.estimators.images.unet import UNet
 from noumena.estimators.images.vector_autoencoder import VectorObjective
 from noumena.estimators.images.vector_quantised import QuantisedAutoencoder, VectorQuantised
 from noumena.estimators.loop import Training, train
+from noumena.estimators.parameters import count, instance
 from noumena.nets.residual import ResidualEncoder, fitting
 from noumena.penalties import Penalty
 from noumena.penalties.penalty import PenaltySum
@@ -258,65 +260,64 @@ def points(term: Penalty, rows: int) -> int:
 # ---- the estimator ---------------------------------------------------------------------------------------------
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class EncDiff(Estimator):
     """An encoder whose scalars are the concepts that a latent diffusion model is told; scores are read on the scalars.
-
-    Parameters: ``n_latents``; ``penalty``, e.g. ``1e-4 * DependencySparsity(points=8)``, on the map from scalars to
-    denoised maps; ``normalise``, which keeps every scalar at mean 0 and variance 1 (as published: ``False``, which
-    penalties on dependencies or latents refuse); ``autoencoder``, builder of the first stage, by default
-    ``VectorQuantised`` for square pictures of three channels or one; ``encoder``, builder, by default
-    ``ResidualEncoder``; ``unet``, builder of the network that predicts noise, by default ``UNet``; ``first``, the
-    ``Training`` of the first stage, on the device and in the precision of ``training`` (5000 steps where it is not
-    given); ``sampling``, steps of the sampler that decodes; ``standardise`` the observations; ``n_models`` seeds in one
-    program, each with a first stage of its own; ``training`` (see ``published`` for what ``None`` stands for);
-    ``random_state``.
 
     The first stage does not depend on the penalty: fits that name the same file in ``first=Training(checkpoint=…)``
     and agree in data, seeds and first stage train it once.
 
-    After ``fit``, beside what every estimator has: ``first_objectives_``, the first stage's held-out objectives.
+    Parameters
+    ----------
+    n_latents : int, default 20
+        Number of scalars.
+    normalise : bool, default True
+        Whether scalars keep mean 0 and variance 1; published is ``False``, which most penalties refuse.
+    autoencoder : VectorQuantised, optional
+        Builder of the first stage; by default for square images of three channels or one.
+    encoder, unet : builder, optional
+        ``ResidualEncoder`` and, for the network that predicts noise, ``UNet`` by default.
+    first : Training, optional
+        The first stage's loop, 5000 steps by default, on the device and in the precision of ``training``.
+    sampling : int, default 10
+        Steps of the sampler that decodes.
+    penalty, standardise, n_models, training, random_state : see ``Estimator``
+        As in every ``Estimator``.
+        The penalty acts on the map from scalars to denoised maps; ``training=None`` is ``published()``.
+
+    Attributes
+    ----------
+    first_objectives_ : list of float
+        The first stage's held-out objectives.
+    models_, best_, objectives_, terms_, explained_, structure_, decoder_, history_ : see ``Estimator``
+        As in every ``Estimator``.
+
+    References
+    ----------
+    Yang, Lan, Lu and Zheng (2024), *Diffusion model with cross attention as an inductive bias for disentanglement*,
+    https://arxiv.org/abs/2402.09712.
+
+    Examples
+    --------
+    >>> EncDiff(8, sampling=5)
+    EncDiff(n_latents=8, sampling=5)
     """
 
-    _learned = ("first_objectives_",)
-
-    def __init__(
-        self,
-        n_latents: int = 20,
-        *,
-        penalty: Penalty | None = None,
-        normalise: bool = True,
-        autoencoder: VectorQuantised | None = None,
-        encoder: Builder | None = None,
-        unet: Builder | None = None,
-        first: Training | None = None,
-        sampling: int = 10,
-        standardise: bool = False,
-        n_models: int = 1,
-        training: Training | None = None,
-        random_state: Any = None,
-    ):
-        self.n_latents = n_latents
-        self.penalty = penalty
-        self.normalise = normalise
-        self.autoencoder = autoencoder
-        self.encoder = encoder
-        self.unet = unet
-        self.first = first
-        self.sampling = sampling
-        self.standardise = standardise
-        self.n_models = n_models
-        self.training = training
-        self.random_state = random_state
+    n_latents: int = field(default=20, kw_only=False)
+    normalise: bool = True
+    autoencoder: VectorQuantised | None = field(
+        default=None, metadata=instance(VectorQuantised, "a VectorQuantised builder")
+    )
+    encoder: Builder | None = None
+    unet: Builder | None = None
+    first: Training | None = field(default=None, metadata=instance(Training, "a Training"))
+    sampling: int = count(10)
+    standardise: bool = False
 
     def _check(self) -> None:
         super()._check()
         need_scale(self.penalty, self.normalise, "set normalise=True")
-        few = checks.count(self.sampling, "sampling") <= STEPS
-        checks.require(few, f"sampling must be {STEPS} steps at most.", self.sampling)
-        allowed = self.autoencoder is None or isinstance(self.autoencoder, VectorQuantised)
-        checks.require(allowed, "autoencoder must be a VectorQuantised builder.", repr(self.autoencoder))
-        known = self.first is None or isinstance(self.first, Training)
-        checks.require(known, "first must be a Training.", repr(self.first))
+        checks.require(self.sampling <= STEPS, f"sampling must be {STEPS} steps at most.", self.sampling)
         self._first(Training()).check()
         polish = 0 if self.training is None else self.training.polish
         checks.require(polish == 0, "polish must be 0, for every token has a scalar of its own.", repr(polish))

@@ -22,17 +22,17 @@ encoder grow with it and take the Jacobian down for nothing (sevenfold within 80
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from noumena import checks
-from noumena.estimators.base import Builder, Codec, Estimator, need_scale, network
-from noumena.estimators.likelihoods import check, check_range, emitting, misfit, output
-from noumena.estimators.loop import Training
-from noumena.estimators.sources import Source
+from noumena.estimators.base import Codec, need_scale
+from noumena.estimators.encoder_decoder import LikelihoodModel
+from noumena.estimators.likelihoods import emitting, misfit, output
+from noumena.estimators.parameters import count, number
 from noumena.penalties import Penalty
 
 REACH = 0.5
@@ -126,72 +126,62 @@ class QLAEObjective(Codec):
         return loss + terms["penalty"], terms
 
 
-class QLAE(Estimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class QLAE(LikelihoodModel):
     """A quantised-latent autoencoder: each latent takes one of a few values of its own.
 
-    Parameters: ``n_latents``; ``n_values`` of each, on a grid from −½ to ½ at the start, and, with ``learn_values``,
-    following the encoder from there; ``penalty`` on the decoder at the quantised latents (most need
-    ``learn_values=False``, which fixes their scale); ``quantise``, the weight by which values follow the encoder, and
-    ``commit``, by which the encoder keeps to them, both against the mean error of an observation; ``likelihood``,
-    ``"normal"`` or ``"bernoulli"`` (for observations in [0, 1], such as pixels; needs ``standardise=False``, and the
-    decoder's outputs are logits); ``encoder`` and ``decoder`` are builders called with the numbers of inputs and
-    outputs; ``standardise`` the observations; ``n_models`` seeds in one program; ``training``, published with
-    ``weight_decay=0.1``; ``random_state``. ``transform`` gives the quantised latents.
+    Parameters
+    ----------
+    n_latents : int, default 2
+        Number of latents, which ``transform`` gives quantised.
+    n_values : int, default 10
+        Values of each latent, at the start on a grid from −½ to ½.
+    learn_values : bool, default True
+        Whether values follow the encoder; most penalties need ``False``, which fixes the latents' scale.
+    quantise, commit : float
+        Weights by which values follow the encoder and the encoder keeps to them, against the mean squared error.
+    likelihood : {"gaussian", "bernoulli"}
+        Squared error, or cross-entropy of rows in [0, 1] with ``standardise=False`` and logits from the decoder.
+    encoder, decoder : builder, optional
+        Called with the numbers of inputs and outputs, such as ``MLP((64,))``.
+    penalty, standardise, n_models, training, random_state : see ``Estimator``
+        As in every ``Estimator``.
+        Published with ``Training(weight_decay=0.1)``.
+
+    Attributes
+    ----------
+    models_, best_, objectives_, terms_, explained_, structure_, decoder_, history_ : see ``Estimator``
+        As in every ``Estimator``.
+
+    References
+    ----------
+    Hsu, Dorrell, Whittington, Wu and Finn (2023), *Disentanglement via latent quantization*,
+    https://arxiv.org/abs/2305.18378.
+
+    Examples
+    --------
+    >>> QLAE(3, n_values=4)
+    QLAE(n_latents=3, n_values=4)
     """
 
-    def __init__(
-        self,
-        n_latents: int = 2,
-        *,
-        n_values: int = 10,
-        learn_values: bool = True,
-        penalty: Penalty | None = None,
-        quantise: float = 0.01,
-        commit: float = 0.01,
-        likelihood: str = "normal",
-        encoder: Builder | None = None,
-        decoder: Builder | None = None,
-        standardise: bool = True,
-        n_models: int = 1,
-        training: Training | None = None,
-        random_state: Any = None,
-    ):
-        self.n_latents = n_latents
-        self.n_values = n_values
-        self.learn_values = learn_values
-        self.penalty = penalty
-        self.quantise = quantise
-        self.commit = commit
-        self.likelihood = likelihood
-        self.encoder = encoder
-        self.decoder = decoder
-        self.standardise = standardise
-        self.n_models = n_models
-        self.training = training
-        self.random_state = random_state
+    n_latents: int = field(default=2, kw_only=False)
+    n_values: int = count(10, minimum=2)
+    learn_values: bool = True
+    quantise: float = number(0.01, minimum=0)
+    commit: float = number(0.01, minimum=0)
 
     def _prices(self) -> dict[str, float]:
         return {"quantise": self.quantise, "commit": self.commit}
 
     def _check(self) -> None:
         super()._check()
-        checks.count(self.n_values, "n_values", minimum=2)
-        for name, price in self._prices().items():
-            checks.number(price, name, minimum=0)
-        check(self.likelihood, self.standardise)
         need_scale(self.penalty, not self.learn_values, "set learn_values=False, or use VAE")
         polish = 0 if self.training is None else self.training.polish
         checks.require(polish == 0, "polish must be 0, for its moves take latents off their values.", repr(polish))
 
-    def _source(self, x: Any) -> Source:
-        source = super()._source(x)
-        check_range(source, self.likelihood)
-        return source
-
     def _build(self, n_observed: int, mean: Tensor, scale: Tensor) -> Codec:
         objective = QLAEObjective(
-            network(self.encoder, "encoder", n_observed, self.n_latents),
-            network(self.decoder, "decoder", self.n_latents, n_observed),
+            *self._networks(n_observed),
             mean,
             scale,
             grid=torch.linspace(-REACH, REACH, self.n_values).repeat(self.n_latents, 1),

@@ -35,18 +35,18 @@ the best, local minima 25 times and more."""
 
 
 @dataclass(frozen=True)
-class Difference:
+class ErrorDifference:
     """A mean difference of errors over rows, and its standard error."""
 
     mean: float
     standard_error: float
 
     @classmethod
-    def of(cls, errors: Float[np.ndarray, " batch"], others: Float[np.ndarray, " batch"]) -> Difference:
+    def of(cls, errors: Float[np.ndarray, " batch"], others: Float[np.ndarray, " batch"]) -> ErrorDifference:
         """``errors − others``, row by row.
 
-        >>> Difference.of(np.array([1.0, 2.0, 3.0]), np.array([3.0, 4.0, 5.0]))
-        Difference(mean=-2.0, standard_error=0.0)
+        >>> ErrorDifference.of(np.array([1.0, 2.0, 3.0]), np.array([3.0, 4.0, 5.0]))
+        ErrorDifference(mean=-2.0, standard_error=0.0)
         """
         apart = errors - others
         return cls(float(apart.mean()), float(apart.std(ddof=1) / np.sqrt(len(apart))) if len(apart) > 1 else np.inf)
@@ -80,7 +80,7 @@ class Refit:
     def beats_twin(self) -> bool:
         """Whether the refit explains held-out rows better than its twin, by two standard errors: a right structure
         does, for it has less to learn, and one with as many dependencies in other places at best does not."""
-        return Difference(self.excess, self.standard_error).below_zero
+        return ErrorDifference(self.excess, self.standard_error).below_zero
 
     @property
     def lacks_none(self) -> bool | None:
@@ -100,11 +100,11 @@ def held_out(rows: FitData) -> Tensor:
     return rows.held_out[:HELD_OUT]
 
 
-def compared(sparse: Trained, twins: Trained, support: Support, rows: FitData, gain: Difference) -> Refit:
+def compared(sparse: Trained, twins: Trained, support: Support, rows: FitData, gain: ErrorDifference) -> Refit:
     """The refit with the lowest held-out error beside the twin with the lowest, row by row; ``gain`` is what a wider
     structure explains better."""
     errors, others = _lowest(sparse, rows), _lowest(twins, rows)
-    excess = Difference.of(errors, others)
+    excess = ErrorDifference.of(errors, others)
     means = (float(errors.mean()), float(others.mean()))
     own = (excess.mean, excess.standard_error, len(errors))
     return Refit(int(support.sum()), *means, *own, gain.mean, gain.standard_error)

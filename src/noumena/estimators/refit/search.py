@@ -38,7 +38,16 @@ from noumena.estimators.fit_data import FitData
 from noumena.estimators.loop import Trained, train
 from noumena.estimators.refit.directions import MANY_STARTS, POINTS, Directions, sparse_directions, tangents
 from noumena.estimators.refit.masked import Support, masked, plain, row_errors
-from noumena.estimators.refit.refit import FAR, HELD_OUT, RESTARTS, Difference, Refit, compared, held_out, restarted
+from noumena.estimators.refit.refit import (
+    FAR,
+    HELD_OUT,
+    RESTARTS,
+    ErrorDifference,
+    Refit,
+    compared,
+    held_out,
+    restarted,
+)
 from noumena.estimators.training import Training
 
 MOST_OBSERVED, MOST_LATENTS = 128, 16
@@ -78,7 +87,7 @@ HOPELESS = 4.0
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class SearchState:
     """A structure in progress: the model refitted under it, and the errors of the rows that judge it."""
 
     model: Any
@@ -135,7 +144,7 @@ def search_and_refit(
     starts = [state.model, *(fresh(seed) for seed in model_seeds[1:])]
     sparse = train(masked(starts, [S] * len(starts)), model_seeds, rows, plan.changed(suffix="refit"))
     wider = train(masked([state.model], [wanted(state, rows)]), model_seeds[:1], rows, plan.changed(suffix="wider"))
-    gain = Difference.of(row_errors(wider.models[0], held_out(rows)), row_errors(sparse.models[0], held_out(rows)))
+    gain = ErrorDifference.of(row_errors(wider.models[0], held_out(rows)), row_errors(sparse.models[0], held_out(rows)))
     for turn in range(1, RESTARTS + 1):
         sparse = restarted(sparse, fresh, [seed + turn * FAR for seed in model_seeds], S, rows, plan, turn)
     twins = train([plain(twin) for twin in twins.models], model_seeds, rows, plan.changed(suffix="twins2"))
@@ -146,7 +155,7 @@ def search_and_refit(
         return sparse, refit
     dense = np.ones_like(S)
     full = replace(twins, models=[model.eval() for model in masked(twins.models, [dense] * len(twins.models))])
-    return full, compared(full, twins, dense, rows, Difference(0.0, 0.0))
+    return full, compared(full, twins, dense, rows, ErrorDifference(0.0, 0.0))
 
 
 class Search:
@@ -165,7 +174,7 @@ class Search:
         self.d = best.code(x[:2]).shape[1]
         self.whole: tuple[Any, Support] = (best, np.ones((rows.train.shape[1], self.d), dtype=bool))
 
-    def run(self, thresholded: list[tuple[Any, Support]]) -> State | None:
+    def run(self, thresholded: list[tuple[Any, Support]]) -> SearchState | None:
         """The best structure among proposals and their flips; ``None`` where it was stopped by hand."""
         whole, *states = self._tried([self.whole, *self._from_tangents(), *thresholded], SHORT)
         state = simplest(states)
@@ -179,7 +188,7 @@ class Search:
             state = better
         return None if self.stopped else state
 
-    def _settled(self, state: State) -> State:
+    def _settled(self, state: SearchState) -> SearchState:
         """The structure when no flip pays any more."""
         for turn in range(TURNS):
             better = None if self.stopped else self._turn(state, turn)
@@ -188,12 +197,12 @@ class Search:
             state = better
         return state
 
-    def _grown(self, state: State) -> State | None:
+    def _grown(self, state: SearchState) -> SearchState | None:
         """The structure by way of one with what its residuals want most: where several dependencies of one latent are
         in wrong places no single flip pays; ``None`` where nothing is missing."""
         wider = wanted(state, self.rows)
         stay, grown = self._tried([(state.model, state.support), (state.model, wider)], SHORT)
-        if self.stopped or not Difference.of(grown.errors, stay.errors).below_zero:
+        if self.stopped or not ErrorDifference.of(grown.errors, stay.errors).below_zero:
             return None
         settled = self._settled(grown)
         return None if self.stopped or settled.score >= stay.score else settled
@@ -206,7 +215,7 @@ class Search:
         basis = found.basis()
         return [self._along(found, basis)] if len(basis) == self.d else []
 
-    def _swapped(self, state: State, whole: State) -> State:
+    def _swapped(self, state: SearchState, whole: SearchState) -> SearchState:
         """The structure after exchanges of directions that pay, among those of more starts."""
         if self.tangents is None:
             return state
@@ -228,17 +237,17 @@ class Search:
         model = remixed(self.whole[0], found, basis, self.rows.train[:POINTS])
         return model, usable(found.supports[basis].T)
 
-    def _tried(self, proposals: list[tuple[Any, Support]], share: int) -> list[State]:
+    def _tried(self, proposals: list[tuple[Any, Support]], share: int) -> list[SearchState]:
         """Every proposal refitted for a part of the steps, on the same batches."""
         models = masked([model for model, _ in proposals], [support for _, support in proposals])
         fitted = train(models, [0] * len(models), self.rows, self.plan.changed(steps=max(1, self.plan.steps // share)))
         self.stopped |= fitted.interrupted
         return [
-            State(model, support, row_errors(model, self.rows.held_out))
+            SearchState(model, support, row_errors(model, self.rows.held_out))
             for model, (_, support) in zip(fitted.models, proposals, strict=True)
         ]
 
-    def _turn(self, state: State, turn: int) -> State | None:
+    def _turn(self, state: SearchState, turn: int) -> SearchState | None:
         """The structure after the flips that pay; ``None`` where none does."""
         flips = [*missing(state, self.rows, seed=turn)[:FLIPS], *faintest(state, self.rows.train)[:FLIPS]]
         stay, *moved = self._flipped(state, [[], *([flip] for flip in flips)], SHORTER)
@@ -251,17 +260,17 @@ class Search:
         best = simplest(again)
         return None if best is again[0] else best
 
-    def _flipped(self, state: State, sets: list[list[tuple[int, int]]], share: int) -> list[State]:
+    def _flipped(self, state: SearchState, sets: list[list[tuple[int, int]]], share: int) -> list[SearchState]:
         """The structure after each set of flips, refitted from where it is."""
         return self._tried([(state.model, flipped(state.support, places)) for places in sets], share)
 
 
-def promising(state: State, whole: State) -> bool:
+def promising(state: SearchState, whole: SearchState) -> bool:
     """Whether a structure explains the rows about as well as none, after training as long."""
     return bool(state.errors.mean() <= PROMISING * whole.errors.mean())
 
 
-def simplest(states: list[State]) -> State:
+def simplest(states: list[SearchState]) -> SearchState:
     """The sparsest of the structures that are as good as the best, but for what chance makes of equal ones."""
     best = min(state.score for state in states)
     equal = [state for state in states if state.score <= best + CHANCE]
@@ -290,12 +299,12 @@ def usable(support: Support) -> Support:
     return support | ~support.any(axis=1, keepdims=True)
 
 
-def wanted(state: State, rows: FitData) -> Support:
+def wanted(state: SearchState, rows: FitData) -> Support:
     """The support with the dependencies that the residuals of its refit want most."""
     return flipped(state.support, missing(state, rows)[:FLIPS])
 
 
-def faintest(state: State, x: Float[Tensor, "batch observed"]) -> list[tuple[int, int]]:
+def faintest(state: SearchState, x: Float[Tensor, "batch observed"]) -> list[tuple[int, int]]:
     """Dependencies from the faintest on, of observations and latents that have others."""
     with torch.no_grad():
         z = state.model.code(x[:STRENGTH_AT])
@@ -305,7 +314,7 @@ def faintest(state: State, x: Float[Tensor, "batch observed"]) -> list[tuple[int
     return sorted(places, key=lambda place: strength[place])
 
 
-def missing(state: State, rows: FitData, *, seed: int = 0) -> list[tuple[int, int]]:
+def missing(state: SearchState, rows: FitData, *, seed: int = 0) -> list[tuple[int, int]]:
     """Absent dependencies from the most wanted on: those with which random features of an observation's latents explain
     most of what its refit leaves over, on rows that they were not fitted to."""
     model = state.model

@@ -41,7 +41,7 @@ Batch = Float[Tensor, "restart component column"]
 
 
 @dataclass(frozen=True)
-class Objective:
+class BasisObjective:
     """The objective of a batch of bases ``(W | b)`` on rows ``(x | 1)``; differences come with a last column of 0."""
 
     rows: Float[Tensor, "batch column"]
@@ -51,7 +51,7 @@ class Objective:
         """Values and gradients in the ambient space.
 
         >>> rows, basis = torch.tensor([[0.0, 1, 1], [3, 0, 1]]), torch.eye(2, 3)[None]
-        >>> value, gradient = Objective(rows, 1.0)(basis)
+        >>> value, gradient = BasisObjective(rows, 1.0)(basis)
         >>> bool(value.isclose(torch.tensor(10.0).log() / 2 + torch.tensor(2.0).log() / 2).all())
         True
         """
@@ -99,7 +99,7 @@ def anneal(
     path, most = [], 0
     for scale in scales:
         bases = centred(rows, bases, scale) if offsets else bases
-        bases, _, steps = descend(Objective(rows, scale), bases, iterations=iterations, enough=1e-4)
+        bases, _, steps = descend(BasisObjective(rows, scale), bases, iterations=iterations, enough=1e-4)
         path.append(bases)
         most = max(most, steps)
     return path, most

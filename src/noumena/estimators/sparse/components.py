@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from noumena import checks, seeds, threads
+from noumena.deprecated import renamed_parameters
+from noumena.estimators.parameters import check_parameters, count, one_of
 from noumena.estimators.sparse.basis import SCALES, anneal, neighbour_differences, rotations
 from noumena.estimators.sparse.refinding import Refound, halves, refound
 from noumena.estimators.sparse.spikes import Spikes, fit_spikes, needed_gain
@@ -45,22 +47,50 @@ HELD = 20
 """Rows per direction that a snapped component rests on."""
 
 
+@renamed_parameters(n_components="n_latents")
+@dataclass(eq=False, repr=False, kw_only=True)
 class SparseComponents(Transformer):
     """Affine unmixing by sparsity: ``transform(x)`` is zero where a latent is inactive.
 
-    ``n_components=None`` finds the rank of the data, above a flat floor of noise if there is one; fewer components than
-    columns are sought in the leading principal subspace. ``offset=False`` says that inactive latents sit at zero in
-    ``x`` itself. ``n_restarts`` starts are descended in one batch, for the rows and for differences of neighbours, or
-    for the one of them that ``view`` names. ``refind=False`` saves the two fits to halves of the rows, and with them
-    ``confidence_``, which is then not a number.
+    Parameters
+    ----------
+    n_latents : int, optional
+        Number of components; the rank of the data, above a flat floor of noise if there is one, by default.
+    n_restarts : int, default 2
+        Starts that are descended in one batch.
+    offset : bool, default True
+        Whether inactive latents may sit anywhere; ``False`` says that they sit at zero in ``x`` itself.
+    view : {"both", "rows", "differences"}
+        Whether rows, differences of neighbours or both are searched.
+    max_iter : int, default 100
+        Most steps of a descent.
+    refind : bool, default True
+        Whether components are sought again in halves of the rows, which gives ``confidence_``.
+    device : str, default "cpu"
+        Where the search runs.
+    random_state : int, numpy generator or None
+        Seed of the starts.
 
-    After ``fit``: ``components_`` (component, observed) and ``intercept_``, ``ẑ = x @ components_.T + intercept_`` with
-    latents of unit deviation; ``mixing_`` and ``mean_`` back; ``n_components_``. Per component, sparsest first:
-    ``active_share_``, ``gains_`` (nats per row over a Gaussian), ``agreement_`` with the other restarts,
-    ``confidence_`` (how surely it is found again on other rows, 0 by chance, times how surely values are told active
-    or not), and ``exact_``, whether it is exactly zero when inactive. ``chosen_`` says where the solution came
-    from; ``objective_`` (the higher the better) and ``restart_objectives_``; ``n_iter_``, the most steps of a descent.
+    Attributes
+    ----------
+    components_, intercept_ : arrays (component, observed), (component,)
+        ``ẑ = x @ components_.T + intercept_``, latents of unit deviation, sparsest first.
+    mixing_, mean_, n_components_ : arrays, int
+        The way back, and the number of components.
+    active_share_, gains_, exact_ : arrays (component,)
+        Share of active rows, nats per row over a Gaussian, and whether a latent is exactly zero when inactive.
+    agreement_, confidence_ : arrays (component,)
+        Agreement with other restarts, and how surely a component is found again on other rows (0 by chance).
+    chosen_, objective_, restart_objectives_, n_iter_ : str, float, array, int
+        Where the solution came from, its objective (higher is better), those of all, and the most steps of a descent.
 
+    References
+    ----------
+    Xu, Lachapelle and Magliacane (2026), *Identifiability of potentially degenerate Gaussian mixture models with
+    piecewise affine mixing*, Theorem 3.9, https://arxiv.org/abs/2604.13218.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> z = rng.normal(size=(2000, 3)) * (rng.random((2000, 3)) < 0.5)
     >>> model = SparseComponents().fit(z @ [[1.0, 2, 0], [0, 1, 3], [1, 0, 1]])
@@ -68,28 +98,16 @@ class SparseComponents(Transformer):
     ([True, True, True], np.True_)
     """
 
-    n_features_in_: int
+    n_latents: int | None = field(default=None, kw_only=False)
+    n_restarts: int = count(2)
+    offset: bool = True
+    view: str = one_of("both", VIEWS)
+    max_iter: int = count(100)
+    refind: bool = True
+    device: str | torch.device = "cpu"
+    random_state: Any = 0
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_restarts: int = 2,
-        offset: bool = True,
-        view: str = "both",
-        max_iter: int = 100,
-        refind: bool = True,
-        device: str = "cpu",
-        random_state: Any = 0,
-    ):
-        self.n_components = n_components
-        self.n_restarts = n_restarts
-        self.offset = offset
-        self.view = view
-        self.max_iter = max_iter
-        self.refind = refind
-        self.device = device
-        self.random_state = random_state
+    n_features_in_: int = field(init=False)
 
     # ---- scikit-learn's verbs ----------------------------------------------------------------------------
 
@@ -97,12 +115,10 @@ class SparseComponents(Transformer):
     def fit(self, X: Any, y: Any = None):
         """Find the sparse directions of ``X`` (batch, observed); ``y`` is ignored."""
         array = checks.table(X, "x", min_rows=2)
-        checks.count(self.n_restarts, "n_restarts")
-        checks.count(self.max_iter, "max_iter")
-        checks.one_of(self.view, "view", VIEWS)
+        check_parameters(self)
         device = Training(device=self.device).torch_device()
         self._compare_columns(X, array.shape[1], reset=True)
-        white = _whiten(array, self.n_components, centre=bool(self.offset))
+        white = _whiten(array, self.n_latents, centre=bool(self.offset))
         self.n_components_ = self._n_features_out = white.directions.shape[1]
         with threads.for_work(4.0 * len(array) * self.n_components_**2 * self.n_restarts):
             rows = torch.as_tensor((array - white.mean) @ white.directions, device=device)
@@ -267,7 +283,7 @@ class _White:
     back: np.ndarray
 
 
-def _whiten(x: np.ndarray, n_components: int | None, *, centre: bool) -> _White:
+def _whiten(x: np.ndarray, n_latents: int | None, *, centre: bool) -> _White:
     x = x.astype(np.float64)
     spread = np.where(np.ptp(x, axis=0) > 0, x.std(axis=0), 0)
     checks.require(bool((spread > 0).any()), "x must vary.", "columns that are all constant")
@@ -277,8 +293,8 @@ def _whiten(x: np.ndarray, n_components: int | None, *, centre: bool) -> _White:
     eigenvalues, axes = np.linalg.eigh(scaled.T @ scaled / len(x))
     eigenvalues, axes = eigenvalues[::-1], axes[:, ::-1]
     rank = int((eigenvalues > FLAT * eigenvalues[0]).sum())
-    wanted = rank if n_components is None else checks.count(n_components, "n_components")
-    if n_components is None:
+    wanted = rank if n_latents is None else checks.count(n_latents, "n_latents")
+    if n_latents is None:
         own = np.linalg.svd((x - mean) / np.sqrt(len(x)), compute_uv=False) ** 2  # noise may be flat in its own units
         wanted = min(_above_noise(values[:rank], len(x)) for values in (eigenvalues, own))
     given = f"{len(x)} rows of rank {rank} for {wanted} components"

@@ -16,6 +16,7 @@ which stage 2 finds nothing sparse loses to the other one.
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,15 +27,16 @@ from torch import Tensor, nn
 
 from noumena import checks, seeds
 from noumena.checks import DivergenceError, InputError
+from noumena.estimators.parameters import check_parameters, count, must_be, number
 from noumena.estimators.sparse.components import SparseComponents
-from noumena.estimators.sparse.flow import SparseFlow
+from noumena.estimators.sparse.flow import SparseFlow, usual_training
 from noumena.estimators.sparse.gaussians import mixture_of_masks
 from noumena.estimators.sparse.lagrangian import ConstrainedComponents
 from noumena.estimators.sparse.stages import (
     ENOUGH,
-    Choice,
     Criteria,
     Identity,
+    StageChoice,
     active,
     affordable_stage1,
     choose,
@@ -106,48 +108,67 @@ class _Chain:
         return Criteria(1 - float(lost.mean()), density, share, normality(z, found.masks[found.labels]))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DegenerateMixture(Transformer):
     """Latents that are sparse after an affine map of a code: two stages, the first only where it pays.
 
-    Parameters: ``n_latents``, as many as columns if ``None``. ``stage1``: ``"auto"`` compares the identity with
-    ``nonlinear`` and takes the identity unless it is beaten, ``"identity"``, ``"flow"`` (``SparseFlow``),
-    ``"autoencoder"``, or any estimator with ``fit`` and ``transform`` (with ``inverse_transform`` the chain can go
-    back, with ``decoder_`` it has one). ``nonlinear``: the rival of the identity under ``"auto"``, the flow if
-    ``None``; ``published_stage1(n)`` is the paper's. ``solver``: ``"sparse"``,
-    ``"paper"``, or an affine estimator with ``fit``, ``transform`` and ``inverse_transform``. ``n_models`` seeds of
-    stage 1, the one with the lowest held-out density is used. ``margin``: by how much the density must fall for a
-    nonlinear stage 1. ``threshold``: an entry below this share of its latent's root mean square counts as zero.
-    ``held_out``: share of rows that both stages never see and that judge them. ``device``; ``random_state``.
+    Parameters
+    ----------
+    n_latents : int, optional
+        Number of latents; as many as columns by default.
+    stage1 : {"auto", "identity", "flow", "autoencoder"} or estimator
+        First stage; ``"auto"`` compares the identity with ``nonlinear`` and takes the identity unless it is beaten.
+    nonlinear : estimator, optional
+        Rival of the identity, a ``SparseFlow`` by default; ``published_stage1(n)`` is the paper's.
+    solver : {"sparse", "paper"} or estimator
+        Affine second stage with ``fit``, ``transform`` and ``inverse_transform``.
+    n_models : int, default 1
+        Seeds of the first stage, of which the lowest held-out density is used.
+    margin : float, default 0.02
+        By how much the density must fall for a nonlinear first stage.
+    threshold : float, default 0.1
+        Share of its latent's root mean square below which an entry counts as zero.
+    held_out : float, default 0.1
+        Share of rows that both stages never see and that judge them.
+    device : str, default "cpu"
+        Where stages that are not given are fitted.
+    random_state : int, numpy generator or None
+        Seed of the first model; the others have those after it.
 
-    After ``fit``: ``choice_`` (with its reason and the criteria), ``stage1_``, ``stage2_``, ``criteria_`` of what is
-    used, ``densities_`` of all seeds tried, ``mixture_`` of the latents with the ``masks_`` of
-    its components, ``decoder_``, and ``points_``, latents of some rows, on which ``certify`` judges the mixture.
+    Attributes
+    ----------
+    stage1_, stage2_, choice_ : estimators, StageChoice
+        What is used, and why, with the criteria of both.
+    criteria_, densities_ : Criteria, array
+        Of what is used, and held-out densities of all seeds.
+    mixture_, masks_ : Mixture, array (component, latent)
+        Law of the latents, and which latents are active in each of its components.
+    points_, decoder_ : array (batch, latent), ChainedDecoder
+        Latents of some rows, on which ``certify`` judges the mixture, and the map back.
+
+    References
+    ----------
+    Xu, Lachapelle and Magliacane (2026), *Identifiability of potentially degenerate Gaussian mixture models with
+    piecewise affine mixing*, https://arxiv.org/abs/2604.13218.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.normal(size=(500, 2)) * (rng.random((500, 2)) < 0.5)
+    >>> DegenerateMixture(stage1="identity").fit(z @ [[1.0, 2], [3, 1]]).masks_.shape[1]
+    2
     """
 
-    def __init__(
-        self,
-        n_latents: int | None = None,
-        *,
-        stage1: Any = "auto",
-        nonlinear: Any = None,
-        solver: Any = "sparse",
-        n_models: int = 1,
-        margin: float = 0.02,
-        threshold: float = 0.1,
-        held_out: float = 0.1,
-        device: str = "cpu",
-        random_state: Any = 0,
-    ):
-        self.n_latents = n_latents
-        self.stage1 = stage1
-        self.nonlinear = nonlinear
-        self.solver = solver
-        self.n_models = n_models
-        self.margin = margin
-        self.threshold = threshold
-        self.held_out = held_out
-        self.device = device
-        self.random_state = random_state
+    n_latents: int | None = field(default=None, kw_only=False, metadata=must_be(checks.count))
+    stage1: Any = "auto"
+    nonlinear: Any = None
+    solver: Any = "sparse"
+    n_models: int = count(1)
+    margin: float = number(0.02, minimum=0)
+    threshold: float = number(0.1, minimum=0, maximum=1)
+    held_out: float = number(0.1, minimum=0.01, maximum=0.9)
+    device: str = "cpu"
+    random_state: Any = 0
 
     @transactional
     def fit(self, X: Any, y: Any = None):
@@ -201,12 +222,7 @@ class DegenerateMixture(Transformer):
     # ---- inside ------------------------------------------------------------------------------------------
 
     def _checked(self, x: Any) -> np.ndarray:
-        if self.n_latents is not None:
-            checks.count(self.n_latents, "n_latents")
-        checks.count(self.n_models, "n_models")
-        checks.number(self.margin, "margin", minimum=0)
-        checks.number(self.threshold, "threshold", minimum=0, maximum=1)
-        checks.number(self.held_out, "held_out", minimum=0.01, maximum=0.9)
+        check_parameters(self)
         array = checks.table(x, "x", min_rows=4, varying=True)
         self._compare_columns(x, array.shape[1], reset=True)
         return array
@@ -224,7 +240,7 @@ class DegenerateMixture(Transformer):
         if not isinstance(given, str):
             return [("nonlinear", _estimator(given, "stage1", STAGES, ("fit", "transform")))]
         checks.one_of(given, "stage1", STAGES)
-        rival: Any = SparseFlow(self.n_latents, device=self.device)
+        rival: Any = SparseFlow(self.n_latents, training=usual_training(device=self.device))
         if given == "autoencoder":
             rival = affordable_stage1(self.n_latents or n_observed, device=self.device)
         elif self.nonlinear is not None and given == "auto":
@@ -259,7 +275,7 @@ class DegenerateMixture(Transformer):
         kind = SparseComponents if checks.one_of(self.solver, "solver", SOLVERS) == "sparse" else ConstrainedComponents
         return kind(self.n_latents, device=self.device, random_state=seed)
 
-    def _decide(self, judged: dict[str, Criteria], refused: dict[str, Refused]) -> Choice:
+    def _decide(self, judged: dict[str, Criteria], refused: dict[str, Refused]) -> StageChoice:
         if len(judged) == 2:
             return choose(judged["identity"], judged["nonlinear"], margin=self.margin)
         if not judged or ("identity" in refused and not judged["nonlinear"].explained >= ENOUGH):
@@ -267,7 +283,7 @@ class DegenerateMixture(Transformer):
         (name,) = judged
         title = "The identity" if name == "identity" else "The nonlinear stage 1"
         said = [f"of the other's code stage 2 said: {error}" for error in refused.values()]
-        return Choice(
+        return StageChoice(
             name, f"{title}: {(said or ['it was asked for.'])[0]}", judged.get("identity"), judged.get("nonlinear")
         )
 

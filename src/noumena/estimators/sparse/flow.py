@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import warnings
 from copy import deepcopy
+from dataclasses import dataclass, field
 from math import log, pi
 from typing import Any
 
@@ -45,8 +46,10 @@ from torch.nn.functional import logsigmoid
 
 from noumena import checks, seeds
 from noumena.adopt.describe import describe
+from noumena.deprecated import moved_device
 from noumena.estimators.fit_data import FitData
 from noumena.estimators.loop import Objective, Trained, Training, train
+from noumena.estimators.parameters import check_parameters, count, instance, must_be
 from noumena.estimators.sources import Numbers
 from noumena.estimators.sparse.components import SparseComponents
 from noumena.estimators.sparse.spikes import fit_spikes
@@ -214,41 +217,66 @@ class FlowDecoder(nn.Module):
         return self.layers.inverse(z.to(self.mixing)).matmul(self.mixing.T).add(self.origin).to(z.dtype)
 
 
+def usual_training(*, device: str | torch.device = "cpu") -> Training:
+    """How a ``SparseFlow`` is trained where nothing else is said."""
+    return Training(steps=2400, batch_size=2000, learning_rate=0.015, clip=10.0, device=device)
+
+
 # ---- the estimator -------------------------------------------------------------------------------------------
 
 
+@moved_device(usual_training)
+@dataclass(eq=False, repr=False, kw_only=True)
 class SparseFlow(Transformer):
     """Latents that are often zero, behind a mixing that need not be affine.
 
-    Parameters: ``n_latents``, as many as columns if ``None``. ``depth``: how many bends; 0 is an affine fit. ``start``:
-    the affine sparse unmixing that comes first, ``SparseComponents`` if ``None``, or any affine estimator with
-    ``fit``, ``transform`` and ``inverse_transform``. ``n_models`` seeds are trained in one program and the one with the
-    lowest held-out objective is used. ``training``: steps, rows per step, rate; ``device`` is used where it is
-    ``None``. ``random_state``.
+    Parameters
+    ----------
+    n_latents : int, optional
+        Number of latents; as many as columns by default.
+    depth : int, default 6
+        How many bends; 0 is an affine fit.
+    start : estimator, optional
+        Affine unmixing that comes first, ``SparseComponents`` by default.
+    n_models : int, default 1
+        Seeds trained side by side, of which the lowest held-out objective is used.
+    training : Training, optional
+        The loop: steps, rate, device; ``usual_training()`` where it is not given.
+    random_state : int, numpy generator or None
+        Seed of the first model; the others have those after it.
 
-    After ``fit``: ``start_`` (the affine unmixing), ``models_``, ``best_``, ``objectives_`` (held-out, per model),
-    ``affine_objective_`` (the same without bends), ``bent_`` (whether the bends are used), ``layers_`` (the map from
-    the affine code, divided by ``scale_``, to the latents), ``history_``, ``decoder_``.
+    Attributes
+    ----------
+    start_, layers_, scale_ : estimator, BentLayers, array
+        The affine unmixing, and the map from its code, divided by ``scale_``, to the latents.
+    models_, best_, objectives_ : list, int, array
+        All models, the one in use, and their held-out objectives.
+    affine_objective_, bent_ : float, bool
+        The objective without bends, and whether bends are used.
+    history_, decoder_ : History, FlowDecoder
+        Held-out curves, and the map ``z ↦ x``.
+
+    References
+    ----------
+    Xu, Lachapelle and Magliacane (2026), *Identifiability of potentially degenerate Gaussian mixture models with
+    piecewise affine mixing*, https://arxiv.org/abs/2604.13218.
+
+    Examples
+    --------
+    >>> import noumena as nm
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.normal(size=(300, 2)) * (rng.random((300, 2)) < 0.5)
+    >>> model = nm.SparseFlow(depth=1, training=nm.Training(steps=5, batch_size=64)).fit(z @ [[1.0, 2], [3, 1]])
+    >>> model.transform(z @ [[1.0, 2], [3, 1]]).shape
+    (300, 2)
     """
 
-    def __init__(
-        self,
-        n_latents: int | None = None,
-        *,
-        depth: int = 6,
-        start: Any = None,
-        n_models: int = 1,
-        training: Training | None = None,
-        device: str = "cpu",
-        random_state: Any = 0,
-    ):
-        self.n_latents = n_latents
-        self.depth = depth
-        self.start = start
-        self.n_models = n_models
-        self.training = training
-        self.device = device
-        self.random_state = random_state
+    n_latents: int | None = field(default=None, kw_only=False, metadata=must_be(checks.count))
+    depth: int = count(6, minimum=0)
+    start: Any = None
+    n_models: int = count(1)
+    training: Training | None = field(default=None, metadata=instance(Training, "a Training"))
+    random_state: Any = 0
 
     @transactional
     def fit(self, X: Any, y: Any = None):
@@ -256,7 +284,7 @@ class SparseFlow(Transformer):
         plan = self._plan()
         array = self._checked(X)
         seed = seeds.seed_of(self.random_state)
-        solver = self._solver(seed)
+        solver = self._solver(seed, plan)
         self.start_: Any = clone(solver).fit(array)  # type: ignore[union-attr]
         model_seeds = [seed + k for k in range(self.n_models)]
         rows = self._rows(array, plan, model_seeds)
@@ -294,12 +322,8 @@ class SparseFlow(Transformer):
     # ---- inside ----------------------------------------------------------------------------------------------
 
     def _plan(self) -> Training:
-        checks.count(self.depth, "depth", minimum=0)
-        checks.count(self.n_models, "n_models")
-        if self.n_latents is not None:
-            checks.count(self.n_latents, "n_latents")
-        default = Training(steps=2400, batch_size=2000, learning_rate=0.015, clip=10.0, device=self.device)
-        plan = default if self.training is None else self.training
+        check_parameters(self)
+        plan = usual_training() if self.training is None else self.training
         plan.check()
         return plan
 
@@ -308,9 +332,9 @@ class SparseFlow(Transformer):
         self._compare_columns(x, array.shape[1], reset=True)
         return array
 
-    def _solver(self, seed: int) -> Any:
+    def _solver(self, seed: int, plan: Training) -> Any:
         if self.start is None:
-            return SparseComponents(self.n_latents, refind=False, device=self.device, random_state=seed)
+            return SparseComponents(self.n_latents, refind=False, device=plan.device, random_state=seed)
         verbs = ("fit", "transform", "inverse_transform", "get_params")
         able = all(callable(getattr(self.start, verb, None)) for verb in verbs)
         checks.require(able, f"start must be an estimator with {', '.join(verbs)}.", repr(self.start))
@@ -375,8 +399,8 @@ def _unmixed(model: Any, x: Tensor, solver: Any) -> SpikeSlabFlow:
     changed.widths, changed.forgiven = (WIDEST, NARROWEST), FORGIVEN
     with torch.no_grad():
         code = model.layers(x)[0].double().cpu().numpy()
-    if "n_components" in solver.get_params():
-        solver.set_params(n_components=code.shape[1])
+    sizes = {"n_latents", "n_components"} & solver.get_params(deep=False).keys()  # as others call it
+    solver.set_params(**dict.fromkeys(sizes, code.shape[1]))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what is not sparse was said of the rows already

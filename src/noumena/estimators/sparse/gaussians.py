@@ -15,7 +15,7 @@ paper fits no mixture; it reads masks off the latents.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from noumena import checks, seeds
+from noumena.estimators.parameters import check_parameters, count, must_be, number
 from noumena.mixtures import Mixture
 
 THRESHOLD = 1e-3
@@ -114,52 +115,65 @@ def _moments(rows: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray
 # ---- by expectation–maximisation -------------------------------------------------------------------------
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DegenerateGaussians(DensityMixin, BaseEstimator):
     """A Gaussian mixture whose components may be flat: weights, means, covariances and the rank of each.
 
-    ``gap`` is how many times smaller than the variance before it a variance must be to begin a component's noise, and
-    how many times smaller than the component's largest; ``floor`` is relative to the data's mean variance. ``axes``
-    replaces every support by the span of the latents that move in it.
+    Parameters
+    ----------
+    n_components : int, default 2
+        Components of the mixture.
+    gap : float, default 30.0
+        How many times smaller than the one before it, and than the largest, a variance of noise must be.
+    floor : float, default 1e-6
+        Least variance, relative to the data's mean variance.
+    axes : bool, default False
+        Whether every support is the span of the latents that move in it.
+    n_restarts, max_iter : int
+        Starts, of which the best is kept, and steps of expectation–maximisation of each.
+    random_state : int, numpy generator or None
+        Seed of the starts.
 
-    Fitted: ``mixture_`` with exactly singular covariances, ``ranks_``, ``noise_`` (the variance per component that was
-    taken for noise), ``covariances_`` (the noise included), ``converged_``, ``lower_bound_`` and ``restart_bounds_``
-    (mean log-densities).
+    Attributes
+    ----------
+    mixture_, ranks_ : Mixture, array (component,)
+        The mixture with exactly singular covariances, and their ranks.
+    covariances_, noise_ : arrays
+        Covariances with their noise, and the variance per component that was taken for noise.
+    converged_, lower_bound_, restart_bounds_ : bool, float, array
+        Whether the best start converged, its mean log-density, and that of all.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=(200, 2)) * [1.0, 1e-6]
+    >>> DegenerateGaussians(1).fit(x).ranks_.tolist()
+    [1]
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        gap: float = 30.0,
-        floor: float = 1e-6,
-        axes: bool = False,
-        n_restarts: int = 5,
-        max_iter: int = 300,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.gap = gap
-        self.floor = floor
-        self.axes = axes
-        self.n_restarts = n_restarts
-        self.max_iter = max_iter
-        self.random_state = random_state
+    __no_type_check__ = True  # parameters are checked by ``fit``, as scikit-learn wants, never by ``__init__``
+
+    n_components: int = field(default=2, kw_only=False, metadata=must_be(checks.count))
+    gap: float = number(30.0, minimum=1)
+    floor: float = number(1e-6, minimum=STEADY, maximum=1)
+    axes: bool = False
+    n_restarts: int = count(5)
+    max_iter: int = count(300)
+    random_state: Any = 0
 
     def fit(self, X: Any, y: Any = None) -> DegenerateGaussians:
         """Fit the mixture to rows ``X`` (batch, latent); ``y`` is ignored."""
-        k = checks.count(self.n_components, "n_components")
-        gap = checks.number(self.gap, "gap", minimum=1)
-        floor = checks.number(self.floor, "floor", minimum=STEADY, maximum=1)
+        check_parameters(self)
+        k = self.n_components
         X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
         checks.require(len(X) > k, f"{k} components must have more rows than that.", f"{len(X)} rows")
         unit = float(np.sqrt(X.var(axis=0).mean()))
         checks.require(unit > 0, "X must vary.", "rows that are all equal")
         seed = seeds.seed_of(self.random_state)
-        fits = [self._annealed(X / unit, k, floor, seed, i) for i in range(checks.count(self.n_restarts, "n_restarts"))]
+        fits = [self._annealed(X / unit, k, self.floor, seed, i) for i in range(self.n_restarts)]
         self.restart_bounds_ = np.array([model.score(X / unit) for model in fits]) - X.shape[1] * np.log(unit)
         best = fits[int(self.restart_bounds_.argmax())]
         self.converged_, self.lower_bound_ = bool(best.converged_), float(self.restart_bounds_.max())
-        self._flatten(best, unit, gap)
+        self._flatten(best, unit, self.gap)
         return self
 
     def _annealed(self, X: np.ndarray, k: int, floor: float, seed: int, restart: int) -> GaussianMixture:

@@ -115,7 +115,7 @@ class Criteria:
 
 
 @dataclass(frozen=True)
-class Choice:
+class StageChoice:
     """Which stage 1 was chosen, in a sentence, and the numbers; a stage 1 that was not tried has none."""
 
     chosen: str
@@ -124,7 +124,7 @@ class Choice:
     nonlinear: Criteria | None
 
 
-def choose(identity: Criteria, nonlinear: Criteria, *, margin: float) -> Choice:
+def choose(identity: Criteria, nonlinear: Criteria, *, margin: float) -> StageChoice:
     """The nonlinear stage 1 if it rebuilds the data and its code is sparser by ``margin``; the identity otherwise.
 
     >>> print(choose(Criteria(1.0, 0.6, 0.7, 0.9), Criteria(0.9, 0.4, 0.5, 1.0), margin=0.02).reason)
@@ -149,7 +149,7 @@ def choose(identity: Criteria, nonlinear: Criteria, *, margin: float) -> Choice:
             f"{identity.explained:.3f}."
         )
     chosen = "nonlinear" if rebuilds and sparser else "identity"
-    return Choice(chosen, reason, identity, nonlinear)
+    return StageChoice(chosen, reason, identity, nonlinear)
 
 
 # ---- stage 1 ---------------------------------------------------------------------------------------------------

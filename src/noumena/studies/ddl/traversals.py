@@ -39,7 +39,8 @@ from noumena.checks import InputError
 from noumena.estimators.base import Estimator
 from noumena.estimators.flow import Flow
 from noumena.estimators.loop import Training
-from noumena.estimators.save import ESTIMATORS, load, save
+from noumena.estimators.save import load, save
+from noumena.estimators.state import ESTIMATORS
 from noumena.nets.couplings import VolumePreserving
 from noumena.penalties import DependencySparsity
 from noumena.report import pictures, png

@@ -60,7 +60,7 @@ def cell(n_slots: int, overlap: float, method: str, seed: int, *, tiny: bool = F
     best = model.best_
 
     def score(z_hat: np.ndarray, *, against: np.ndarray = fresh.z, rows: int = SCORED) -> float:
-        return sis(against, z_hat, slots=n_slots, most_rows=rows).score
+        return sis(against, z_hat, slots=n_slots, max_rows=rows).score
 
     others = [score(z_hat, against=latents[best], rows=SCORED_FEW) for k, z_hat in enumerate(latents) if k != best]
     return {
