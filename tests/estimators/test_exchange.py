@@ -12,6 +12,7 @@ from torch import nn
 import noumena as nm
 from noumena.estimators import loop
 from noumena.estimators.exchange import ANGLES, change, count, exchanges, pair_moves, remix
+from noumena.estimators.fit_data import FitData
 from noumena.estimators.history import History
 from noumena.estimators.polish import _better
 from noumena.nets import MLP

@@ -167,6 +167,8 @@ def test_a_pair_shares_weights_with_what_it_was_made_of() -> None:
     assert [owner is theirs for owner in pair.owners] == [True]
     assert adopt_pair(pair) is pair
     assert adopt_pair(theirs).module is theirs
+    with pytest.warns(DeprecationWarning, match="whole is now EncoderDecoder.module"):
+        assert adopt_pair(theirs).whole is theirs
 
 
 # ---- certify takes any decoder ---------------------------------------------------------------------------------

@@ -343,18 +343,18 @@ def require_rowwise(
 ) -> Tensor:
     """What a function answers at rows, unless it answers otherwise at another call, or at rows in other company."""
     n = len(rows)
-    some = torch.linspace(n - 1, 0, min(COMPANY, max(2, n // 2)), device=rows.device).long()
-    some = torch.cat([some, some[:1]])
+    chosen = torch.linspace(n - 1, 0, min(COMPANY, max(2, n // 2)), device=rows.device).long()
+    chosen = torch.cat([chosen, chosen[:1]])
     with torch.no_grad(), _same_chance(rows):
         together = batched(function(rows.clone()), rows)
-        apart, again = function(rows[some]), function(rows[some])
+        apart, again = function(rows[chosen]), function(rows[chosen])
     scale = together.abs().amax(dim=0)
     close = torch.finfo(together.dtype).eps ** 0.5 * scale.clamp_min(0.01 * float(scale.max()))
     finite = bool(torch.isfinite(together).all())
     same = not finite or bool(((apart - again).abs() <= close).all())
     calls = f"The {role} must give the same answer at every call; {repeat}."
     checks.require(same, calls, "two answers at the same rows")
-    alone = not finite or bool(((apart - together[some]).abs() <= close).all())
+    alone = not finite or bool(((apart - together[chosen]).abs() <= close).all())
     must = (
         f"The {role} must treat rows one by one; call its eval(), give a recurrent layer batch_first=True, and take no "
         "mean over the batch."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
@@ -121,6 +122,13 @@ class EncoderDecoder(nn.Module):
     def module(self) -> nn.Module:
         """What a loss is handed: the one module that was given, or the two together."""
         return self.owners[0] if self.single else self
+
+    @property
+    def whole(self) -> nn.Module:
+        """The old name of ``module``."""
+        told = "EncoderDecoder.whole is now EncoderDecoder.module; the old name will go with the next release."
+        warnings.warn(told, DeprecationWarning, stacklevel=2)
+        return self.module
 
     def encode(self, x: Tensor) -> Tensor:
         """Latents of observations; of a tuple, such as a posterior's mean and variance, the first entry."""

@@ -246,7 +246,7 @@ class Estimator(Transformer):
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the objective of the best model on ``X``: higher is better, as scikit-learn wants."""
         check_is_fitted(self)
-        rows, model = self._rows_and_model(X, self.best_)
+        _, rows, model = self._read(X, self.best_)
         rows = torch.cat([(rows - model.mean) / model.scale] * model.players)  # each sees every row
         check_range(rows, getattr(self, "likelihood", "gaussian"))
         draws = model.draws(len(rows), seeds.generator(0, "held-out draws"))
@@ -307,16 +307,16 @@ class Estimator(Transformer):
         model = self.models_[k].in_precision(source.dtype)
         with torch.no_grad():
             parts = [
-                getattr(model, verb)(source.tensor(some, model.mean))
-                for some in stretches(len(source), max(self.n_features_in_, 1))
+                getattr(model, verb)(source.tensor(part, model.mean))
+                for part in stretches(len(source), max(self.n_features_in_, 1))
             ]
         return source.as_given(torch.cat(parts).to(model.mean.dtype))
 
-    def _rows_and_model(self, x: Any, k: int) -> tuple[Tensor, Codec]:
-        """Checked rows beside the k-th model, both in the precision of the input."""
+    def _read(self, x: Any, k: int) -> tuple[Source, Tensor, Codec]:
+        """Where checked rows come from, and all of them beside the k-th model, both in the precision of the input."""
         source = self._observations(x)
         model = self.models_[k].in_precision(source.dtype)
-        return source.tensor(slice(0, len(source)), model.mean), model
+        return source, source.tensor(slice(0, len(source)), model.mean), model
 
     def _observations(self, x: Any) -> Source:
         """Checked rows of as many columns as those of the fit."""

@@ -79,10 +79,10 @@ def tuned(*, mixed: bool) -> Iterator[None]:
         torch.set_float32_matmul_precision(before[1])
 
 
-def each(state: State, n: int) -> list[State]:
+def unstacked(state: State, n: int) -> list[State]:
     """Stacked tensors as those of every model; without any, as many empty states.
 
-    >>> each({"w": torch.tensor([1.0, 2.0])}, 2)
+    >>> unstacked({"w": torch.tensor([1.0, 2.0])}, 2)
     [{'w': tensor(1.)}, {'w': tensor(2.)}]
     """
     parts = {name: value.unbind(0) for name, value in state.items()}
@@ -90,18 +90,18 @@ def each(state: State, n: int) -> list[State]:
 
 
 def side_by_side(one: Callable[..., Any], inputs: Sequence[tuple[Any, ...]], device: torch.device) -> list[Any]:
-    """What ``one`` says of all inputs; on a GPU on a stream for each, so that small kernels of several run at once.
+    """What ``one`` gives for all inputs; on a GPU on a stream for each, so that small kernels of several run at once.
 
     >>> side_by_side(lambda a, b: a + b, [(1, 2), (3, 4)], torch.device("cpu"))
     [3, 7]
     """
     if device.type != "cuda" or len(inputs) == 1:
-        return [one(*given) for given in inputs]
-    here, streams, found = torch.cuda.current_stream(), [torch.cuda.Stream() for _ in inputs], []
-    for stream, given in zip(streams, inputs, strict=True):
+        return [one(*values) for values in inputs]
+    here, streams, results = torch.cuda.current_stream(), [torch.cuda.Stream() for _ in inputs], []
+    for stream, values in zip(streams, inputs, strict=True):
         stream.wait_stream(here)
         with torch.cuda.stream(stream):
-            found.append(one(*given))
+            results.append(one(*values))
     for stream in streams:
         here.wait_stream(stream)
-    return found
+    return results

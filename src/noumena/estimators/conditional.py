@@ -186,7 +186,7 @@ class iVAE(EncoderDecoder):
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the objective of the best model on ``X`` and its ``u``: higher is better."""
         check_is_fitted(self)
-        rows, model = self._rows_and_model(X, self.best_)
+        _, rows, model = self._read(X, self.best_)
         rows = self._joined(rows, y)
         draws = {k: v.to(rows) for k, v in model.draws(len(rows), seeds.generator(0, "held-out draws")).items()}
         with torch.no_grad():
@@ -242,11 +242,9 @@ class iVAE(EncoderDecoder):
 
     def _seen(self, x: Any, u: Any, k: int) -> Any:
         """Latents of the k-th model."""
-        rows, model = self._rows_and_model(x, k)
-        rows = self._joined(rows, u) if self.encode_u else rows
+        source, rows, model = self._read(x, k)
         with torch.no_grad():
-            result = model.encode(rows)
-        return result.to(x.device) if isinstance(x, Tensor) else result.cpu().numpy()
+            return source.as_given(model.encode(self._joined(rows, u) if self.encode_u else rows))
 
 
 def _plain(u: Any, rows: int) -> np.ndarray:

@@ -44,8 +44,8 @@ def pair_moves() -> Float[Tensor, "move new old"]:
     rotations = np.stack([np.stack([c, s], -1), np.stack([-s, c], -1)], axis=1)
     a = np.tan(np.concatenate([ANGLES, [-t for t in ANGLES]]))
     a = a[np.abs(a) < 2]
-    one, zero, kept = np.ones_like(a), np.zeros_like(a), np.sqrt(1 + a**2)
-    shears = np.stack([np.stack([one, a], -1), np.stack([zero, kept], -1)], axis=1)
+    one, zero, length = np.ones_like(a), np.zeros_like(a), np.sqrt(1 + a**2)
+    shears = np.stack([np.stack([one, a], -1), np.stack([zero, length], -1)], axis=1)
     moves = np.concatenate([rotations, shears, shears[:, ::-1, ::-1]])
     return torch.as_tensor(moves, dtype=torch.float64)
 
@@ -63,13 +63,13 @@ def exchanges(J: Float[Tensor, "batch observed latent"]) -> list[tuple[float, in
     moves = pair_moves().to(J)
     columns = J.movedim(-1, 0)  # (latent, batch, observed)
     own = count(columns)
-    found = []
+    moved = []
     for r, t in combinations(range(len(columns)), 2):
         new = torch.einsum("mno,obx->mnbx", moves, columns[[r, t]])
         costs = count(new).sum(dim=1) - own[r] - own[t]
         best = int(costs.argmin())
-        found.append((float(costs[best]), r, t, moves[best]))
-    return sorted(found, key=lambda move: move[0])
+        moved.append((float(costs[best]), r, t, moves[best]))
+    return sorted(moved, key=lambda move: move[0])
 
 
 def change(J: Float[Tensor, "batch observed latent"], skip: int = 0) -> Float[Tensor, "latent latent"] | None:

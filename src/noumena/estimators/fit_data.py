@@ -130,9 +130,9 @@ def in_memory(source: Source, places: np.ndarray, mean: np.ndarray, scale: np.nd
             [0.]])
     """
     rows = torch.empty(len(places), source.width, dtype=dtype)
-    for some in stretches(len(places), source.width, sources.ON_DISK_AT_ONCE):
-        rows[some] = torch.as_tensor((_array(source, places[some]) - mean) / scale)
-        lost = np.flatnonzero(~rows[some].isfinite().all(dim=0).numpy())
+    for part in stretches(len(places), source.width, sources.ON_DISK_AT_ONCE):
+        rows[part] = torch.as_tensor((_array(source, places[part]) - mean) / scale)
+        lost = np.flatnonzero(~rows[part].isfinite().all(dim=0).numpy())
         name = str(dtype).removeprefix("torch.")
         must = f"x must hold numbers that {name} holds; change their unit, or set standardise=True."
         checks.require(lost.size == 0, must, f"column {lost[0]} with larger ones" if lost.size else "")
@@ -150,10 +150,10 @@ def moments(source: Source, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     origin = _array(source, places[:1])[0].astype(np.float64)  # so that no digits are lost far from zero
     total, squares, widest = np.zeros_like(origin), np.zeros_like(origin), np.zeros_like(origin)
     with np.errstate(over="ignore", invalid="ignore"):
-        for some in stretches(len(places), source.width, sources.ON_DISK_AT_ONCE):
-            part = _array(source, places[some]) - origin
-            total, squares = total + part.sum(axis=0), squares + np.square(part).sum(axis=0)
-            widest = np.maximum(widest, np.abs(part).max(axis=0))
+        for part in stretches(len(places), source.width, sources.ON_DISK_AT_ONCE):
+            moved = _array(source, places[part]) - origin
+            total, squares = total + moved.sum(axis=0), squares + np.square(moved).sum(axis=0)
+            widest = np.maximum(widest, np.abs(moved).max(axis=0))
         mean = total / len(places)
         spread = np.sqrt(np.maximum(squares / len(places) - mean**2, 0))
     return origin + mean, np.where(np.isfinite(spread) & ((spread > 0) | (widest == 0)), spread, widest)

@@ -171,11 +171,10 @@ class Flow(Estimator):
     def log_prob(self, x: Any) -> Any:
         """The best model's log-density of every row, in the units of the data; a torch tensor in gives one out."""
         check_is_fitted(self)
-        rows, model = self._rows_and_model(x, self.best_)
+        source, rows, model = self._read(x, self.best_)
         assert isinstance(model, FlowObjective)
         with torch.no_grad():
-            result = model.log_prob(rows)
-        return result.to(x.device) if isinstance(x, Tensor) else result.cpu().numpy()
+            return source.as_given(model.log_prob(rows))
 
     @renamed(seed="random_state")
     def sample(self, n: int, random_state: Any = 0) -> Any:

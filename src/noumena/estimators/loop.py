@@ -28,7 +28,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from noumena import checks, seeds, threads
 from noumena.checks import DivergenceError
-from noumena.estimators.capture import Recorded, each, side_by_side, tuned
+from noumena.estimators.capture import Recorded, side_by_side, tuned, unstacked
 from noumena.estimators.checkpoint import Checkpoint
 from noumena.estimators.descent import BoundedDescent, Descent, Pace, State
 from noumena.estimators.fit_data import FitData
@@ -208,8 +208,8 @@ class _Fit:
                 order = order.to(self.device)
             if self.step // BLOCK != block:
                 block = self.step // BLOCK
-                each = [self.models[0].draws(BLOCK * B, g) for g in self._generators("draws", block)]
-                draws = {k: torch.stack([d[k] for d in each]).to(self.device, self.dtype) for k in each[0]}
+                by_seed = [self.models[0].draws(BLOCK * B, g) for g in self._generators("draws", block)]
+                draws = {k: torch.stack([d[k] for d in by_seed]).to(self.device, self.dtype) for k in by_seed[0]}
             place, turn = self.step % per_epoch, self.step % BLOCK
             rows = order[:, place * B : (place + 1) * B]
             yield self.x[rows], {k: v[:, turn * B : (turn + 1) * B] for k, v in draws.items()}
@@ -248,10 +248,11 @@ class _Fit:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=mixed):
             if self.models[0].batched:
                 return vmap(one, in_dims=(0, 0, data_axis, data_axis))(parameters, self.buffers, x, draws)
-            states = [each(state, len(self.models)) for state in (parameters, self.buffers)]
-            data = [[x] * len(self.models), [draws] * len(self.models)] if shared else [x, each(draws, len(x))]
-            found = side_by_side(one, [*zip(*states, *data, strict=True)], self.device)
-        return torch.stack([loss for loss, _ in found]), {k: torch.stack([t[k] for _, t in found]) for k in found[0][1]}
+            states = [unstacked(state, len(self.models)) for state in (parameters, self.buffers)]
+            data = [[x] * len(self.models), [draws] * len(self.models)] if shared else [x, unstacked(draws, len(x))]
+            results = side_by_side(one, [*zip(*states, *data, strict=True)], self.device)
+        losses, terms = zip(*results, strict=True)
+        return torch.stack(losses), {name: torch.stack([t[name] for t in terms]) for name in terms[0]}
 
     # ---- looking and deciding ----------------------------------------------------------------------------
 
@@ -265,9 +266,9 @@ class _Fit:
         return {k: v.double().cpu().numpy() for k, v in {"objective": loss, **terms}.items()}
 
     def _look(self, loss: Tensor) -> None:
-        seen = self._read(self.averaged or self.parameters, self.held_out[:HELD_OUT_LOOK])
-        objective, training = seen["objective"], loss.double().cpu().numpy()
-        self.history.add(self.step, {**seen, "training loss": training})
+        terms = self._read(self.averaged or self.parameters, self.held_out[:HELD_OUT_LOOK])
+        objective, training = terms["objective"], loss.double().cpu().numpy()
+        self.history.add(self.step, {**terms, "training loss": training})
         self._diagnose()
         lost = ~self._stopped() & ~(np.isfinite(objective) & np.isfinite(training))
         self.diverged |= lost
@@ -282,15 +283,15 @@ class _Fit:
 
     def _diagnose(self) -> None:
         """Say early, and once, that every model has lost latents which it had in use."""
-        seen = np.array(self.history.values.get("active", []))
-        if self.collapsed or len(seen) < COLLAPSE_AFTER:
+        active = np.array(self.history.values.get("active", []))
+        if self.collapsed or len(active) < COLLAPSE_AFTER:
             return
-        had = seen.max(axis=0).clip(min=1)
-        if (seen[-2:] < had).all():
+        most = active.max(axis=0).clip(min=1)
+        if (active[-2:] < most).all():
             self.collapsed = True
             warnings.warn(
-                f"By step {self.step} of {self.plan.steps} every model has lost latents: {int(seen[-1].max())} in use "
-                "at most. Lower the penalty's weight or beta, or ask for fewer latents.",
+                f"By step {self.step} of {self.plan.steps} every model has lost latents: {int(active[-1].max())} in "
+                "use at most. Lower the penalty's weight or beta, or ask for fewer latents.",
                 ConvergenceWarning,
                 stacklevel=6,
             )
@@ -366,21 +367,21 @@ class _Fit:
     def _restore(self) -> None:
         if self.checkpoint is None or not self.checkpoint.exists():
             return
-        kept = Checkpoint.load(self.checkpoint, self.fingerprint)
-        self.step = kept.step
+        saved = Checkpoint.load(self.checkpoint, self.fingerprint)
+        self.step = saved.step
         with torch.no_grad():
             for name, parameter in self.parameters.items():
-                parameter.copy_(kept.tensors[f"now.{name}"])
-                self.best[name].copy_(kept.tensors[f"best.{name}"])
+                parameter.copy_(saved.tensors[f"now.{name}"])
+                self.best[name].copy_(saved.tensors[f"best.{name}"])
                 if self.averaged:
-                    self.averaged[name].copy_(kept.tensors[f"averaged.{name}"])
-        self.descent.restore(kept.tensors)
-        self.best_objective = kept.tensors["best_objective"].numpy()
-        self.waited = kept.tensors["waited"].numpy()
-        self.stopped_at = kept.tensors["stopped_at"].numpy()
-        self.diverged = kept.tensors["diverged"].numpy()
-        self.history.steps = kept.tensors["history.steps"].tolist()
-        for key, value in kept.tensors.items():
+                    self.averaged[name].copy_(saved.tensors[f"averaged.{name}"])
+        self.descent.restore(saved.tensors)
+        self.best_objective = saved.tensors["best_objective"].numpy()
+        self.waited = saved.tensors["waited"].numpy()
+        self.stopped_at = saved.tensors["stopped_at"].numpy()
+        self.diverged = saved.tensors["diverged"].numpy()
+        self.history.steps = saved.tensors["history.steps"].tolist()
+        for key, value in saved.tensors.items():
             if key.startswith("history.") and key != "history.steps":
                 self.history.values[key.removeprefix("history.")] = list(value.numpy())
 

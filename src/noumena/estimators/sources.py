@@ -124,8 +124,8 @@ class Numbers(Source):
     def identity(self) -> Iterator[Any]:
         """The shape and all rows."""
         yield str(tuple(self.rows.shape)).encode()
-        for some in stretches(len(self), max(1, self.width), ON_DISK_AT_ONCE):
-            yield np.ascontiguousarray(self.read(some)).data
+        for part in stretches(len(self), max(1, self.width), ON_DISK_AT_ONCE):
+            yield np.ascontiguousarray(self.read(part)).data
 
     def min(self) -> float:
         """The least number."""
@@ -276,7 +276,7 @@ def as_tensor(rows: Any) -> Tensor:
 def stretches(count: int, width: int, most: int | None = None) -> Iterator[slice]:
     """Rows that are dealt with at a time, of ``most`` numbers together.
 
-    >>> [some.stop for some in stretches(5000, 2**14)]
+    >>> [part.stop for part in stretches(5000, 2**14)]
     [2048, 4096, 5000]
     """
     step = max(1, (AT_ONCE if most is None else most) // width)

@@ -28,6 +28,7 @@ from noumena import checks, seeds, threads
 from noumena.estimators.ica.contrasts import ContrastFunction
 from noumena.estimators.ica.moments import EVEN, Rotations
 from noumena.estimators.ica.rotation import stages
+from noumena.estimators.sources import stretches
 
 BLOCK_BYTES = 32 * 2**20  # a file is read in row blocks of about this size
 TABLE_BYTES = 256 * 2**20  # of white rows that answer small requests
@@ -149,11 +150,7 @@ def drawn_rows(rows: np.ndarray, first: int, white: Whitener, share: float, seed
 
 def _pieces(count: int, rows: np.ndarray | Tensor) -> Iterator[slice]:
     """Stretches of ``count`` such rows that fit a processor's cache."""
-    return _stretches(count, max(CACHED_ENTRIES // rows.shape[1], 512))
-
-
-def _stretches(count: int, step: int) -> Iterator[slice]:
-    return (slice(start, min(start + step, count)) for start in range(0, count, step))
+    return stretches(count, 1, max(CACHED_ENTRIES // rows.shape[1], 512))
 
 
 class Stream(ABC):
@@ -270,7 +267,7 @@ class DaskStream(Stream):
 
         layer = self._tasks(task, *arguments)
         while len(layer) > 1:
-            layer = [delayed(reduce, pure=False)(merge, layer[few]) for few in _stretches(len(layer), FAN_IN)]
+            layer = [delayed(reduce, pure=False)(merge, layer[part]) for part in stretches(len(layer), 1, FAN_IN)]
         return _computed(layer)[0]
 
 
@@ -374,7 +371,7 @@ def _opened(source: Any) -> np.ndarray:
 def _file_blocks(source: Any) -> Iterator[tuple[int, np.ndarray]]:
     """Row blocks of about ``BLOCK_BYTES`` with the numbers of their first rows."""
     size, width = len(_opened(source)), _opened(source)[0].nbytes
-    return ((b.start, _opened(source)[b]) for b in _stretches(size, max(BLOCK_BYTES // width, 1)))
+    return ((b.start, _opened(source)[b]) for b in stretches(size, width, BLOCK_BYTES))
 
 
 def _shape(x: Any) -> tuple[int, int]:
