@@ -10,8 +10,6 @@ from decoders_and_draws import (
     D_X,
     D_Z,
     TOLERANCE,
-    agrees_in_the_mean,
-    each_draw,
     points,
     rotation,
     slow_jacobian,
@@ -20,7 +18,6 @@ from decoders_and_draws import (
 )
 from torch import Tensor
 
-from noumena.checks import InputError
 from noumena.penalties import CompositionalContrast
 from noumena.penalties.compositionality import compositional_contrast, slot_norms
 
@@ -107,38 +104,3 @@ def test_sampled_rows_are_right_on_average_over_all_choices(k: int) -> None:
     uniform = ((torch.arange(D_X, dtype=torch.float64) + 0.5) / D_X)[:, None].expand(-1, k)
     found = CompositionalContrast(2, rows=k)(f, z.expand(D_X, -1), 1.0, {"rows": uniform})
     assert float(found.detach()) == pytest.approx(value(CompositionalContrast(2), f, z), rel=1e-7)
-
-
-@pytest.mark.parametrize("slots", SLOTS[:2])
-def test_samples_agree_with_the_whole_over_ten_thousand_draws(slots: tuple[int, ...]) -> None:
-    f, z = smooth_decoder(), points(1)
-    expected = slow_contrast(slow_jacobian(f, z), slots)
-    assert agrees_in_the_mean(each_draw(CompositionalContrast(slots, rows=2), f, z), expected)
-
-
-def test_points_cap_the_rows_of_the_batch_and_of_the_draws() -> None:
-    f, z = smooth_decoder(), points(9)
-    assert value(CompositionalContrast(2, points=3), f, z) == value(CompositionalContrast(2), f, z[:3])
-    sampled = CompositionalContrast(2, rows=2, points=3)
-    draws = sampled.draws(9, D_Z, torch.Generator().manual_seed(0))
-    short = {k: v[:3] for k, v in draws.items()}
-    assert float(sampled(f, z, 1.0, draws).detach()) == float(sampled(f, z[:3], 1.0, short).detach())
-
-
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (lambda: CompositionalContrast(1), r"There must be at least 2 slots\. Got 1\."),
-        (lambda: CompositionalContrast((4,)), r"There must be at least 2 slots\. Got \(4,\)\."),
-        (lambda: CompositionalContrast((4, 0)), r"The size of a slot must be a whole number of at least 1\. Got 0\."),
-        (lambda: CompositionalContrast(2, rows=0), r"rows must be a whole number of at least 1\. Got 0\."),
-        (lambda: CompositionalContrast(2, points=0), r"points must be a whole number of at least 1\. Got 0\."),
-        (
-            lambda: CompositionalContrast((1, 2))(smooth_decoder(), points()),
-            r"The sizes of the slots must add up to 4 latents\. Got \(1, 2\)\.",
-        ),
-    ],
-)
-def test_bad_settings_are_refused(make: object, sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        make()

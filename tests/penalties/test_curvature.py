@@ -12,9 +12,7 @@ from decoders_and_draws import (
     D_X,
     D_Z,
     TOLERANCE,
-    agrees_in_the_mean,
     drawn,
-    each_draw,
     leaky_decoder,
     points,
     rotation,
@@ -130,12 +128,6 @@ def test_the_variance_over_all_signs_is_twice_the_sum_over_ordered_pairs() -> No
     signs = torch.tensor(list(product((-1.0, 1.0), repeat=D_Z)), dtype=torch.float64)
     variance = torch.einsum("va,iab,vb->iv", signs, H[0], signs).var(dim=1, unbiased=False)
     torch.testing.assert_close(variance, torch.tensor(slow_pairs(H), dtype=torch.float64))
-
-
-def test_probes_agree_with_the_exact_form_over_ten_thousand_draws() -> None:
-    f, z = smooth_decoder(), points(1)
-    expected = float(np.mean(slow_pairs(slow_hessian(f, z))))
-    assert agrees_in_the_mean(each_draw(HessianPenalty(2, None, "mean"), f, z), expected)
 
 
 def test_differences_see_the_kinks_of_a_leaky_decoder_and_derivatives_do_not() -> None:
@@ -255,36 +247,3 @@ def test_mixed_derivatives_along_axes_are_those_of_the_whole_tensor_sign_and_all
         found = mixed(f, z, axes, step)
         assert found.shape == (2, D_X, 3)
         torch.testing.assert_close(found.detach(), expected[..., None].expand(-1, -1, 3), rtol=tolerance, atol=1e-3)
-
-
-@pytest.mark.parametrize("sampled", [Interaction(2, pairs=1), Interaction((1, 3), 3, pairs=2)], ids=repr)
-def test_sampled_tuples_agree_with_all_over_ten_thousand_draws(sampled: Interaction) -> None:
-    f, z = smooth_decoder(), points(1)
-    slots = (2, 2) if sampled.slots == 2 else (1, 3)
-    assert agrees_in_the_mean(each_draw(sampled, f, z), slow_interaction(f, z, slots, sampled.order))
-
-
-def test_points_cap_the_rows_of_the_batch_and_of_the_draws() -> None:
-    f, z = smooth_decoder(), points(9)
-    assert value(Interaction(2, points=3), f, z) == value(Interaction(2), f, z[:3])
-    sampled = Interaction(2, pairs=2, points=3)
-    draws = sampled.draws(9, D_Z, torch.Generator().manual_seed(0))
-    short = {k: v[:3] for k, v in draws.items()}
-    assert float(sampled(f, z, 1.0, draws).detach()) == float(sampled(f, z[:3], 1.0, short).detach())
-
-
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (lambda: Interaction(1), r"There must be at least 2 slots\. Got 1\."),
-        (lambda: Interaction(2, order=4), r"order must be 2 or 3\. Got 4\."),
-        (lambda: Interaction(2, step=0.0), r"step must be a finite number in \[1e-12, inf\]\. Got 0\.0\."),
-        (lambda: Interaction(2, pairs=0), r"pairs must be a whole number of at least 1\. Got 0\."),
-        (lambda: Interaction(2, points=0), r"points must be a whole number of at least 1\. Got 0\."),
-        (lambda: Interaction(3)(smooth_decoder(), points()), r"4 latents must fall into equal slots\. Got 3 slots\."),
-        (lambda: HessianPenalty(1), r"probes must be a whole number of at least 2\. Got 1\."),
-    ],
-)
-def test_bad_settings_are_refused(make: object, sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        make()

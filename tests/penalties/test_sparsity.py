@@ -11,8 +11,6 @@ from decoders_and_draws import (
     D_X,
     D_Z,
     TOLERANCE,
-    agrees_in_the_mean,
-    each_draw,
     points,
     rotation,
     slow_jacobian,
@@ -21,7 +19,6 @@ from decoders_and_draws import (
 )
 from torch import Tensor
 
-from noumena.checks import InputError
 from noumena.penalties import DependencySparsity, GroupSparsity
 from noumena.penalties.sketches import by_strata, without_replacement
 from noumena.penalties.sparsity import dependency_clipped, dependency_l0
@@ -205,48 +202,6 @@ def test_sampled_rows_are_right_on_average_over_all_choices(k: int) -> None:
         assert found == pytest.approx(value(exact, f, z), rel=1e-7)
 
 
-@pytest.mark.parametrize(
-    "sampled",
-    [
-        DependencySparsity(columns=1),
-        DependencySparsity("l1", columns=2),
-        DependencySparsity("clipped", columns=3, scale=1.0),
-        DependencySparsity("l0", rows=1),
-        DependencySparsity(rows=3),
-        GroupSparsity(2, "l1", rows=2),
-        GroupSparsity((1, 3), rows=1),
-    ],
-    ids=repr,
-)
-def test_samples_agree_with_the_whole_over_ten_thousand_draws(sampled: DependencySparsity | GroupSparsity) -> None:
-    f, z = smooth_decoder(), points(1)
-    J = slow_jacobian(f, z)
-    if isinstance(sampled, DependencySparsity):
-        expected = slow_entries(J, sampled.surrogate, sampled.scale)
-    else:
-        expected = slow_slots(J, sampled.slots, sampled.surrogate, sampled.scale)
-    assert agrees_in_the_mean(each_draw(sampled, f, z), expected)
-
-
-def test_draws_are_cut_to_the_points_looked_at() -> None:
-    f, z = smooth_decoder(), points(9)
-    for sampled in (DependencySparsity(columns=2, points=3), DependencySparsity(rows=2, points=3)):
-        draws = sampled.draws(9, D_Z, torch.Generator().manual_seed(0))
-        assert all(len(v) == 9 for v in draws.values())
-        short = {k: v[:3] for k, v in draws.items()}
-        cut = float(sampled(f, z, 1.0, draws).detach())
-        assert cut == float(sampled(f, z[:3], 1.0, short).detach()) != float(sampled(f, z).detach())
-
-
-def test_without_draws_a_call_makes_its_own() -> None:
-    f, z = smooth_decoder(), points(9)
-    sampled = DependencySparsity(columns=1)
-    torch.manual_seed(0)
-    first, second = float(sampled(f, z).detach()), float(sampled(f, z).detach())
-    torch.manual_seed(0)
-    assert float(sampled(f, z).detach()) == first != second
-
-
 @pytest.mark.parametrize(("n", "k"), [(1, 1), (5, 2), (5, 5), (5, 7), (12288, 3), (100_003, 100_003)])
 def test_strata_visit_every_item_equally_often(n: int, k: int) -> None:
     uniform = torch.rand(max(1, 200_000 // k), k, generator=torch.Generator().manual_seed(0))
@@ -266,28 +221,3 @@ def test_columns_drawn_without_replacement_differ() -> None:
     found = without_replacement(torch.rand(500, 6, generator=torch.Generator().manual_seed(0)), 4)
     assert all(len(set(row)) == 4 for row in found.tolist())
     assert found.flatten().bincount(minlength=6).min() > 250
-
-
-# ---- refusals ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (lambda: DependencySparsity("l2"), r"surrogate must be one of log, l1, clipped, l0\. Got 'l2'\."),
-        (lambda: DependencySparsity(columns=0), r"columns must be a whole number of at least 1\. Got 0\."),
-        (lambda: DependencySparsity(rows=0), r"rows must be a whole number of at least 1\. Got 0\."),
-        (
-            lambda: DependencySparsity(columns=2, rows=3),
-            r"Either columns or rows of the Jacobian may be sampled, not both\. Got columns=2 and rows=3\.",
-        ),
-        (lambda: GroupSparsity(0), r"slots must be a whole number of at least 1\. Got 0\."),
-        (lambda: GroupSparsity((2, 0)), r"The size of a slot must be a whole number of at least 1\. Got 0\."),
-        (lambda: GroupSparsity(2, "l2"), r"surrogate must be one of log, l1, clipped, l0\. Got 'l2'\."),
-        (lambda: GroupSparsity(2, points=0), r"points must be a whole number of at least 1\. Got 0\."),
-        (lambda: GroupSparsity(3)(smooth_decoder(), points()), r"4 latents must fall into equal slots\. Got 3 slots\."),
-    ],
-)
-def test_bad_settings_are_refused(make: object, sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        make()

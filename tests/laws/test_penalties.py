@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from math import log
 
 import numpy as np
 import pytest
 import torch
-from decoders_and_draws import D_Z, drawn, leaky_decoder, points, slow_jacobian, smooth_decoder, value
+from decoders_and_draws import D_Z, agrees_in_the_mean, drawn, each_draw, leaky_decoder, points, smooth_decoder, value
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sentences import ids, refusal
 from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
-from noumena.checks import InputError
 from noumena.penalties import (
     CompositionalContrast,
     DependencySparsity,
@@ -255,28 +255,7 @@ def test_a_sum_hands_every_term_its_own_draws() -> None:
     torch.testing.assert_close(total(f, z, 1.0, draws), sum(terms))
 
 
-@pytest.mark.parametrize("penalty", [LatentSparsity(), LatentSparsity() + DependencySparsity()], ids=repr)
-def test_a_weight_is_a_non_negative_number(penalty: Penalty) -> None:
-    for weight in (-1.0, -1e-9):
-        with pytest.raises(InputError, match=r"A penalty's weight must be a finite number in \[0, inf\]"):
-            weight * penalty
-
-
 # ---- dependency sparsity -------------------------------------------------------------------------------------
-
-
-def test_l1_is_the_mean_over_points_of_summed_absolute_derivatives() -> None:
-    f, z = smooth_decoder(), points()
-    expected = slow_jacobian(f, z).abs().sum(dim=(1, 2)).mean()
-    assert value(DependencySparsity("l1"), f, z) == pytest.approx(float(expected))
-
-
-@pytest.mark.parametrize("scale", [0.01, 0.5])
-def test_log_counts_entries_by_their_logarithm(scale: float) -> None:
-    f, z = smooth_decoder(), points()
-    J = slow_jacobian(f, z).numpy()
-    expected = (np.log(1 + np.abs(J) / scale) / np.log(1 + 1 / scale)).sum(axis=(1, 2)).mean()
-    assert value(DependencySparsity(scale=scale), f, z) == pytest.approx(float(expected))
 
 
 def test_an_entry_of_size_one_counts_one_and_zero_counts_nothing() -> None:
@@ -315,26 +294,6 @@ def test_mixing_latents_of_a_sparse_decoder_costs() -> None:
         assert float(penalty(lambda z: z @ A.T, z)) < float(penalty(lambda z: z @ turn @ A.T, z)) - 0.5
 
 
-def test_the_weight_rises_and_the_scale_falls_geometrically_over_the_ramp() -> None:
-    f, z = smooth_decoder(), points()
-    J = slow_jacobian(f, z).numpy()
-
-    def expected(fraction: float, scale: float) -> float:
-        return fraction * float((np.log1p(np.abs(J) / scale) / log(1 + 1 / scale)).sum(axis=(1, 2)).mean())
-
-    log_penalty = DependencySparsity(scale=0.01, start=1.0, ramp=0.5)
-    l1 = DependencySparsity("l1", ramp=0.5)
-    for progress, fraction, scale in (
-        (0.0, 0, 1.0),
-        (0.125, 0.25, 10**-0.5),
-        (0.25, 0.5, 0.1),
-        (0.5, 1, 0.01),
-        (1.0, 1, 0.01),
-    ):
-        assert value(log_penalty, f, z, progress) == pytest.approx(expected(fraction, scale))
-        assert value(l1, f, z, progress) == pytest.approx(fraction * value(l1, f, z))
-
-
 def test_without_a_ramp_the_penalty_is_full_from_the_start() -> None:
     f, z = smooth_decoder(), points()
     penalty = DependencySparsity(ramp=0.0)
@@ -346,35 +305,6 @@ def test_outside_a_fit_the_penalty_is_at_full_strength() -> None:
     assert float(DependencySparsity()(f, z).detach()) == value(DependencySparsity(), f, z, 1.0)
 
 
-def test_points_cap_the_rows_the_jacobian_is_taken_at() -> None:
-    f, z = smooth_decoder(), points(10)
-    seen = []
-
-    def watched(z: Tensor) -> Tensor:
-        seen.append(len(z))
-        return f(z)
-
-    capped = float(DependencySparsity(points=3)(watched, z).detach())
-    assert capped == pytest.approx(value(DependencySparsity(), f, z[:3]))
-    assert set(seen) == {3}
-    assert value(DependencySparsity(points=30), f, z) == value(DependencySparsity(), f, z)
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"surrogate": "l2"}, r"surrogate must be one of log, l1, clipped, l0\. Got 'l2'\."),
-        ({"scale": 0.0}, r"scale must be a finite number in \[1e-12, inf\]\. Got 0\.0\."),
-        ({"start": 0.01}, r"start must be a finite number in \[0\.03, inf\]\. Got 0\.01\."),
-        ({"ramp": 1.5}, r"ramp must be a finite number in \[0, 1\]\. Got 1\.5\."),
-        ({"points": 0}, r"points must be a whole number of at least 1\. Got 0\."),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict, sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
-        DependencySparsity(**settings)
-
-
 # ---- latent sparsity -----------------------------------------------------------------------------------------
 
 
@@ -384,3 +314,107 @@ def test_latent_sparsity_is_the_mean_absolute_latent_and_ignores_the_decoder() -
     assert float(LatentSparsity()(None, z)) == pytest.approx(expected)
     assert value(LatentSparsity(), smooth_decoder(), z, 0.0) == pytest.approx(expected)
     assert float(LatentSparsity()(None, 0 * z)) == 0
+
+
+# ---- samples and points --------------------------------------------------------------------------------------
+
+SAMPLED: list[tuple[Penalty, Penalty]] = [
+    (DependencySparsity(columns=1), DependencySparsity()),
+    (DependencySparsity("l1", columns=2), DependencySparsity("l1")),
+    (DependencySparsity("clipped", columns=3, scale=1.0), DependencySparsity("clipped", scale=1.0)),
+    (DependencySparsity("l0", rows=1), DependencySparsity("l0")),
+    (DependencySparsity(rows=3), DependencySparsity()),
+    (GroupSparsity(2, "l1", rows=2), GroupSparsity(2, "l1")),
+    (GroupSparsity((1, 3), rows=1), GroupSparsity((1, 3))),
+    (CompositionalContrast((2, 2), rows=2), CompositionalContrast(2)),
+    (CompositionalContrast((1, 3), rows=2), CompositionalContrast((1, 3))),
+    (HessianPenalty(2, None, "mean"), HessianPenalty(None, None, "mean")),
+    (OroJaR(2, None, "mean"), OroJaR(None, None, "mean")),
+    (OroJaR(3, None, "mean"), OroJaR(None, None, "mean")),
+    (Interaction(2, pairs=1), Interaction(2)),
+    (Interaction((1, 3), 3, pairs=2), Interaction((1, 3), 3)),
+]
+
+
+@pytest.mark.parametrize(("sampled", "whole"), SAMPLED, ids=repr)
+def test_samples_agree_with_the_whole_over_ten_thousand_draws(sampled: Penalty, whole: Penalty) -> None:
+    f, z = smooth_decoder(), points(1)
+    assert agrees_in_the_mean(each_draw(sampled, f, z), value(whole, f, z))
+
+
+@pytest.mark.parametrize("penalty", [p for p in EVERY if hasattr(p, "points")], ids=repr)
+def test_points_cap_the_rows_of_the_batch_and_of_the_draws(penalty: Penalty) -> None:
+    f, z, seen = smooth_decoder(), points(9), []
+
+    def watched(z: Tensor) -> Tensor:
+        seen.append(len(z))
+        return f(z)
+
+    capped = replace(penalty, points=3)
+    draws = drawn(capped, z)
+    assert all(len(v) == 9 for v in draws.values())
+    found = float(capped(watched, z, 1.0, draws).detach())
+    short = {k: v[:3] for k, v in draws.items()}
+    assert found == pytest.approx(float(capped(f, z[:3], 1.0, short).detach()), rel=1e-12)
+    assert {rows % 3 for rows in seen} == {0}
+    assert found == pytest.approx(float(replace(penalty, points=None)(f, z[:3], 1.0, draws).detach()))
+    assert value(replace(penalty, points=30), f, z) == pytest.approx(value(replace(penalty, points=None), f, z))
+
+
+def test_without_draws_a_call_makes_its_own() -> None:
+    f, z = smooth_decoder(), points(9)
+    for sampled in (whole_and_part[0] for whole_and_part in SAMPLED):
+        torch.manual_seed(0)
+        first, second = float(sampled(f, z).detach()), float(sampled(f, z).detach())
+        torch.manual_seed(0)
+        assert float(sampled(f, z).detach()) == first != second
+
+
+# ---- refusals ------------------------------------------------------------------------------------------------
+
+WHOLE = "must be a whole number of at least 1. Got 0."
+SURROGATE = "surrogate must be one of log, l1, clipped, l0. Got 'l2'."
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    (lambda: DependencySparsity("l2"), SURROGATE),
+    (lambda: DependencySparsity(scale=0.0), "scale must be a finite number in [1e-12, inf]. Got 0.0."),
+    (lambda: DependencySparsity(start=0.01), "start must be a finite number in [0.03, inf]. Got 0.01."),
+    (lambda: DependencySparsity(ramp=1.5), "ramp must be a finite number in [0, 1]. Got 1.5."),
+    (lambda: DependencySparsity(points=0), f"points {WHOLE}"),
+    (lambda: DependencySparsity(columns=0), f"columns {WHOLE}"),
+    (lambda: DependencySparsity(rows=0), f"rows {WHOLE}"),
+    (lambda: DependencySparsity(columns=2, rows=3),
+     "Either columns or rows of the Jacobian may be sampled, not both. Got columns=2 and rows=3."),
+    (lambda: GroupSparsity(0), f"slots {WHOLE}"),
+    (lambda: GroupSparsity((2, 0)), f"The size of a slot {WHOLE}"),
+    (lambda: GroupSparsity(2, "l2"), SURROGATE),
+    (lambda: GroupSparsity(2, points=0), f"points {WHOLE}"),
+    (lambda: GroupSparsity(3)(smooth_decoder(), points()), "4 latents must fall into equal slots. Got 3 slots."),
+    (lambda: CompositionalContrast(1), "There must be at least 2 slots. Got 1."),
+    (lambda: CompositionalContrast((4,)), "There must be at least 2 slots. Got (4,)."),
+    (lambda: CompositionalContrast((4, 0)), f"The size of a slot {WHOLE}"),
+    (lambda: CompositionalContrast(2, rows=0), f"rows {WHOLE}"),
+    (lambda: CompositionalContrast(2, points=0), f"points {WHOLE}"),
+    (lambda: CompositionalContrast((1, 2))(smooth_decoder(), points()),
+     "The sizes of the slots must add up to 4 latents. Got (1, 2)."),
+    (lambda: Interaction(1), "There must be at least 2 slots. Got 1."),
+    (lambda: Interaction(2, order=4), "order must be 2 or 3. Got 4."),
+    (lambda: Interaction(2, step=0.0), "step must be a finite number in [1e-12, inf]. Got 0.0."),
+    (lambda: Interaction(2, pairs=0), f"pairs {WHOLE}"),
+    (lambda: Interaction(2, points=0), f"points {WHOLE}"),
+    (lambda: Interaction(3)(smooth_decoder(), points()), "4 latents must fall into equal slots. Got 3 slots."),
+    (lambda: HessianPenalty(1), "probes must be a whole number of at least 2. Got 1."),
+    (lambda: HessianPenalty(None)(lambda y: y**3, points(dim=1)), "Pairs of latents must exist, or probes be given."),
+    (lambda: OroJaR(1), "probes must be a whole number of at least 2. Got 1."),
+    (lambda: OroJaR(step=0.0), "step must be a finite number in [1e-12, inf]. Got 0.0."),
+    (lambda: OroJaR(reduction="sum"), "reduction must be one of max, mean. Got 'sum'."),
+    (lambda: IMAContrast(points=0), f"points {WHOLE}"),
+    (lambda: IMAContrast()(lambda z: z[:, :3], points()),
+     "The IMA contrast must have at least as many observations as latents. Got 3 observations of 4 latents."),
+    *((lambda w=w, p=p: w * p, "A penalty's weight must be a finite number in [0, inf]")  # type: ignore[misc]
+      for w in (-1.0, -1e-9) for p in (LatentSparsity(), LatentSparsity() + DependencySparsity())),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "sentence"), ids(REFUSED))
+def test_settings_and_latents_that_do_not_fit_are_refused(call: Callable[[], object], sentence: str) -> None:
+    assert sentence in refusal(call)
