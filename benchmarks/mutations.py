@@ -105,7 +105,7 @@ FAULTS = tuple(
         ("an infinite number reaches JSON", "metrics/record", "plain", r"not math\.isfinite\(value\)", "value != value",
          "test_record.py test_scores.py"),
         ("exclusiveness is not corrected for chance", "metrics/information", "exclusiveness",
-         r"\(share - 1 / k\) / \(1 - 1 / k\)", "share", "test_information.py"),
+         r"\(share - 1 / k\) / \(1 - 1 / k\)", "share", "test_information.py test_infomec.py"),
         ("a constant latent is active", "metrics/factor_vae", "_score", r"\(spread > 0\) & ~pruned",
          "(spread >= 0) & ~pruned",
          "test_factor_vae_score.py test_votes.py test_scores.py"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from noumena.checks import InputError
 from noumena.data import norb
 
 RNG = np.random.default_rng(0)
@@ -91,12 +89,3 @@ def numbered_folder(path: Path, pixels: np.ndarray, *, inside: str = "images") -
     for number, image in enumerate(pixels):
         Image.fromarray(image).save(path / inside / f"{number:06}.png")
     return path
-
-
-def refusal(call: Callable[[], object]) -> str:
-    with pytest.raises(InputError) as error:
-        call()
-    text = str(error.value)
-    assert "\n" not in text
-    assert "Got" in text
-    return text

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sentences import refusal
 
-from noumena.checks import InputError
 from noumena.data import archives
 from noumena.data.archives import ArchiveMember, HDF5Dataset, MappedArray
 from noumena.data.benchmarks import mpi3d, shapes3d
@@ -27,14 +27,6 @@ MEGABYTE = 2**20
 
 def drawn(*shape: int) -> np.ndarray:
     return RNG.integers(0, 256, shape).astype(np.uint8)
-
-
-def refusal(call: Callable[[], object]) -> str:
-    with pytest.raises(InputError) as error:
-        call()
-    text = str(error.value)
-    assert "\n" not in text
-    return text
 
 
 def h5(path: Path, array: np.ndarray, **how: Any) -> Path:

@@ -20,11 +20,11 @@ from benchmark_files import (
     dsprites_file,
     norb_folder,
     numbered_folder,
-    refusal,
     shapes_file,
     sprites_file,
     two_cars,
 )
+from sentences import refusal
 
 from noumena.data import archives, benchmarks, cars, norb
 from noumena.data.benchmarks import (

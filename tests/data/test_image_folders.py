@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from sentences import refusal
 
-from noumena.checks import InputError
 from noumena.data import image_files
 from noumena.data.folders import folder
 
@@ -27,15 +26,6 @@ def saved(path: Path, pixels: np.ndarray) -> np.ndarray:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(pixels).save(path)
     return pixels
-
-
-def refusal(call: Callable[[], object]) -> str:
-    with pytest.raises(InputError) as error:
-        call()
-    text = str(error.value)
-    assert "\n" not in text
-    assert "Got" in text
-    return text
 
 
 @pytest.fixture

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from sentences import refusal
 
-from noumena.checks import InputError
 from noumena.data import archives
 from noumena.data.images import CHUNK, Images
 
@@ -24,15 +23,6 @@ def drawn(*shape: int, top: int = 256) -> np.ndarray:
 
 def image(channels: int = 1, size: int = 4, n: int = 3) -> Images:
     return Images(drawn(n, size, size, channels), np.arange(n)[:, None], ("which",))
-
-
-def refusal(call: Callable[[], object]) -> str:
-    with pytest.raises(InputError) as error:
-        call()
-    text = str(error.value)
-    assert "\n" not in text
-    assert "Got" in text
-    return text
 
 
 class Counting:

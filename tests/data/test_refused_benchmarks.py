@@ -20,12 +20,12 @@ from benchmark_files import (
     matrix_file,
     norb_folder,
     numbered_folder,
-    refusal,
     shapes_file,
     sprites_file,
     two_cars,
 )
 from scipy.io import savemat
+from sentences import refusal
 
 from noumena.data import norb
 from noumena.data.benchmarks import (
@@ -54,24 +54,6 @@ def test_other_files_are_refused_by_what_they_hold(tmp_path: Path) -> None:
     with pytest.importorskip("h5py").File(tmp_path / "x.h5", "w") as file:
         file["images"] = np.ones(3)
     assert refusal(lambda: shapes3d(tmp_path / "x.h5")) == "x.h5 must hold images, labels. Got images."
-
-
-@pytest.mark.parametrize("load", [dsprites, sprites, shapes3d, mpi3d])
-def test_missing_and_damaged_files_are_refused(tmp_path: Path, load: Callable[[Path], Images]) -> None:
-    if load is shapes3d:
-        pytest.importorskip("h5py")
-    assert refusal(lambda: load(tmp_path / "gone.npz")) == "The file of images must exist. Got gone.npz."
-    assert "must exist" in refusal(lambda: load(tmp_path))
-    (tmp_path / "noise.bin").write_bytes(bytes(range(256)) * 4)
-    assert "noise.bin must be a complete" in refusal(lambda: load(tmp_path / "noise.bin"))
-    (tmp_path / "empty.npz").write_bytes(b"")
-    assert "empty.npz must be a complete" in refusal(lambda: load(tmp_path / "empty.npz"))
-
-
-def test_a_torn_archive_is_refused(tmp_path: Path) -> None:
-    whole = dsprites_file(tmp_path / "d.npz").read_bytes()
-    (tmp_path / "torn.npz").write_bytes(whole[: len(whole) // 2])
-    assert "torn.npz must be a complete .npz file" in refusal(lambda: dsprites(tmp_path / "torn.npz"))
 
 
 def test_pickled_images_are_never_loaded(tmp_path: Path) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-import os
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import sentences
 
-from noumena.checks import InputError
 from noumena.data import read_table
 from noumena.data.tables import ENDINGS
 
@@ -19,13 +17,7 @@ X = np.random.default_rng(0).normal(size=(20, 3))
 NAMES = ("pulse", "voice", "x 3")
 
 
-def refusal(path: Path, **settings: str | bool) -> str:
-    with pytest.raises(InputError) as error:
-        read_table(path, **settings)
-    text = str(error.value)
-    assert "\n" not in text
-    assert text.strip()
-    return text
+refusal = partial(sentences.refusal, read_table)
 
 
 def write(path: Path, x: np.ndarray = X, names: tuple[str, ...] | None = NAMES) -> Path:
@@ -42,21 +34,6 @@ def write(path: Path, x: np.ndarray = X, names: tuple[str, ...] | None = NAMES) 
 
 
 # ---- round trips ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("ending", [".npy", ".npz", ".csv", ".parquet"])
-def test_numbers_and_names_survive_their_file(tmp_path: Path, ending: str) -> None:
-    table = read_table(str(write(tmp_path / f"data{ending}")))
-    np.testing.assert_allclose(table.x, X, rtol=1e-14)
-    assert table.x.dtype == np.float64
-    assert table.names == (NAMES if ending in (".csv", ".parquet") else None)
-
-
-@pytest.mark.parametrize("ending", [".npy", ".npz", ".parquet"])
-def test_single_precision_survives_binary_files(tmp_path: Path, ending: str) -> None:
-    table = read_table(write(tmp_path / f"data{ending}", X.astype(np.float32)))
-    assert table.x.dtype == np.float32
-    np.testing.assert_array_equal(table.x, X.astype(np.float32))
 
 
 def test_whole_numbers_become_numbers(tmp_path: Path) -> None:
@@ -127,43 +104,6 @@ def test_tables_without_rows_are_refused(tmp_path: Path, ending: str) -> None:
     assert "must have at least 1 row. Got 0." in refusal(write(tmp_path / f"data{ending}", X[:0]))
 
 
-@pytest.mark.parametrize("ending", [".npy", ".npz", ".csv", ".parquet"])
-def test_files_of_no_bytes_are_refused(tmp_path: Path, ending: str) -> None:
-    (tmp_path / f"data{ending}").write_bytes(b"")
-    assert f"data{ending} must be a complete {ending} file of numbers." in refusal(tmp_path / f"data{ending}")
-
-
-class Trap:
-    """Unpickling this would create a folder."""
-
-    def __init__(self, path: Path):
-        self.path = path
-
-    def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
-        return os.mkdir, (str(self.path),)
-
-
-@pytest.mark.parametrize("ending", [".npy", ".npz"])
-def test_pickled_objects_are_refused_and_never_opened(tmp_path: Path, ending: str) -> None:
-    trap = np.array([[Trap(tmp_path / "sprung")]], dtype=object)
-    path = tmp_path / f"data{ending}"
-    if ending == ".npy":
-        np.save(path, trap, allow_pickle=True)
-    else:
-        np.savez(path, trap)
-    assert f"data{ending} must be a complete {ending} file of numbers." in refusal(path)
-    assert not (tmp_path / "sprung").exists()
-
-
-def test_a_bare_pickle_is_refused_and_never_opened(tmp_path: Path) -> None:
-    import pickle
-
-    for ending in (".npy", ".npz"):
-        (tmp_path / f"data{ending}").write_bytes(pickle.dumps(Trap(tmp_path / "sprung")))
-        refusal(tmp_path / f"data{ending}")
-    assert not (tmp_path / "sprung").exists()
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -205,25 +145,6 @@ def test_parquet_columns_that_are_no_numbers_are_refused(tmp_path: Path, columns
     assert " of data.parquet must hold numbers only. Got " in refusal(tmp_path / "data.parquet")
 
 
-@pytest.mark.parametrize("ending", [".npy", ".parquet"])
-@pytest.mark.parametrize("kept", [0.05, 0.5, 0.95])
-def test_truncated_files_are_refused(tmp_path: Path, ending: str, kept: float) -> None:
-    path = write(tmp_path / f"data{ending}")
-    whole = path.read_bytes()
-    path.write_bytes(whole[: int(kept * len(whole))])
-    assert f"data{ending} must be a complete {ending} file of numbers. Got: " in refusal(path)
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("kept", [0.05, 0.5, 0.95])
-def test_truncated_archives_are_refused(tmp_path: Path, kept: float) -> None:
-    path = write(tmp_path / "data.npz")
-    whole = path.read_bytes()
-    path.write_bytes(whole[: int(kept * len(whole))])
-    assert "data.npz must be a complete .npz file of numbers. Got: " in refusal(path)
-    gc.collect()
-
-
 def test_missing_files_folders_and_unknown_endings_are_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path / "nowhere.csv") == f"The data file must exist. Got {tmp_path / 'nowhere.csv'}."
     (tmp_path / "folder.csv").mkdir()
@@ -252,12 +173,6 @@ def test_a_reader_that_complains_in_several_lines_is_cut_to_the_first(tmp_path: 
     with pytest.raises(ValueError, match="\n"):
         np.load(tmp_path / "data.npy")
     assert "data.npy must be a complete .npy file of numbers. Got: " in refusal(tmp_path / "data.npy")
-
-
-@pytest.mark.parametrize("ending", [".npy", ".npz", ".parquet"])
-def test_files_of_another_kind_are_refused(tmp_path: Path, ending: str) -> None:
-    (tmp_path / f"data{ending}").write_text("a,b\n1,2\n")
-    assert f"data{ending} must be a complete {ending} file of numbers." in refusal(tmp_path / f"data{ending}")
 
 
 # ---- words -----------------------------------------------------------------------------------------------------

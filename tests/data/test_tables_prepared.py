@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import sentences
 from sklearn.impute import SimpleImputer
 
 from noumena.checks import InputError
@@ -27,10 +28,7 @@ def holed() -> np.ndarray:
 
 
 def refusal(x: Any, names: tuple[str, ...] | None = NAMES, **asked: Any) -> str:
-    with pytest.raises(InputError) as error:
-        prepare(np.asarray(x, dtype=float), names, file="own.csv", **asked)
-    assert "\n" not in str(error.value)
-    return str(error.value)
+    return sentences.refusal(prepare, np.asarray(x, dtype=float), names, file="own.csv", **asked)
 
 
 def test_a_clean_table_comes_back_as_it_is_with_nothing_done() -> None:
