@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from sentences import refusal
 
-from noumena.audits.labels import read_labels
+from noumena.audits.folds import read_labels
 from noumena.cli.images import read_images
 from noumena.data.annotated import read_annotated
 from noumena.data.tables import read_table
