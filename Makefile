@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO_OUT ?= demo-report
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all test-machines test-versions adversary bench docs clean
+.PHONY: demo test test-all papers test-machines test-versions adversary bench docs clean
 
 $(VENV)/.user: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -33,6 +33,11 @@ test-all: $(VENV)/.dev
 	$(BIN)/python -m pip check
 	$(BIN)/python -m pytest --cov --cov-report=term-missing:skip-covered
 	$(MAKE) test-versions
+
+# the studies of the papers: their laws, and that every committed verdict still holds; make test runs them too
+papers: $(VENV)/.dev
+	$(BIN)/python -m pytest papers
+	$(BIN)/noumena study compare
 
 # the oldest and the newest packages that pyproject.toml allows; torch brings gigabytes
 test-versions: $(VENV)/.dev

@@ -2,6 +2,7 @@
 ``NOUMENA_TEST_THREADS`` says."""
 
 import os
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -12,7 +13,8 @@ from jaxtyping import install_import_hook
 
 typechecked = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int is welcome where a float is
 
-install_import_hook("noumena", f"{__name__}.typechecked")
+papers = sorted(file.parent.name for file in Path(__file__).parent.glob("papers/*/__init__.py"))
+install_import_hook(["noumena", *papers], f"{__name__}.typechecked")
 
 torch.set_num_threads(int(os.environ.get("NOUMENA_TEST_THREADS", "1")))
 

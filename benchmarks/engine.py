@@ -23,7 +23,7 @@ import torch
 
 from noumena.studies.engine import digest
 from noumena.studies.rows import read
-from noumena.studies.store import Record
+from noumena.studies.store import CellRecord
 from noumena.studies.study import Study
 
 TOY = '''
@@ -83,7 +83,9 @@ def throughput(toy, engine, workers, count):
 
 def resume(toy, count):
     cells = grid("trivial", count)
-    rows = [Record(digest(toy.cell, p), "", [{**p, "value": p["seed"] ** 0.5}], {"cell seconds": 0.0}) for p in cells]
+    rows = [
+        CellRecord(digest(toy.cell, p), "", [{**p, "value": p["seed"] ** 0.5}], {"cell seconds": 0.0}) for p in cells
+    ]
     with tempfile.TemporaryDirectory() as folder:
         one = study(toy, folder, cells)
         with one.store.journal() as journal:

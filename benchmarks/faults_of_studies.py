@@ -12,11 +12,11 @@ from children import Counts, cut, ended, in_a_child, killed
 import noumena as nm
 from noumena.checks import InputError
 from noumena.cli.folders import write_json
-from noumena.studies.store import Record, Store
+from noumena.studies.store import CellRecord, Store
 
 
-def _records(first: int, count: int) -> list[Record]:
-    return [Record(f"c{k}", "v", [{"seed": k, "value": k**0.5}]) for k in range(first, first + count)]
+def _records(first: int, count: int) -> list[CellRecord]:
+    return [CellRecord(f"c{k}", "v", [{"seed": k, "value": k**0.5}]) for k in range(first, first + count)]
 
 
 def _rows_of(store: Store) -> dict[str, float]:

@@ -6,6 +6,7 @@ import csv
 import json
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,13 +15,16 @@ import pytest
 
 from noumena import studies
 from noumena.cli import main
-from noumena.studies.claims import Claim
+from noumena.studies.files import StudyFile
 from noumena.studies.rows import read, write
-from noumena.studies.study import TIDY, Study
+from noumena.studies.study import TIDY
 
-COMMITTED = Path(__file__).parents[1] / "results"
+PAPERS = Path(__file__).parents[1] / "papers"
+COMMITTED = PAPERS.parent / "results"
 REAL = "pdgmm/table1"
-TOY = "papers/toy"
+REAL_FILE = PAPERS / "pdgmm" / "table1.py"
+NAME = "mine/toy"
+FILE = "mine/toy.py"
 
 
 @pytest.fixture
@@ -38,33 +42,52 @@ def noumena(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return run
 
 
+TOY = '''"""Table 0: a toy.
+
+What it is.
+"""
+
+from noumena.studies.claims import StudyClaim
+
+BUDGET = 0.1
+broken = False
+
+
+def cells():
+    return [{"d": d, "seed": seed} for d in (1, 2) for seed in (0, 1)]
+
+
+def tiny():
+    return [{"d": 1, "seed": 7}]
+
+
+def cell(d, seed):
+    if broken and d == 2:
+        raise ValueError("not yet")
+    return {"mcc": d / 2 + seed / 100}
+
+
+def compare(rows):
+    return f"a table of {len(rows)} rows"
+
+
+def claims(rows):
+    found = {d: tuple(row["mcc"] for row in rows if row["d"] == d and row.get("mcc") is not None) for d in (1, 2)}
+    return [StudyClaim(f"Table 0: d = {d}", "MCC", d / 2, found[d], tolerance=0.02) for d in (1, 2)]
+'''
+"""A study of four cells, two of which fail while ``broken`` is true."""
+
+
 @pytest.fixture
-def toy(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A study of four cells, two of which fail while ``broken`` is true."""
-    module = ModuleType("noumena.studies.papers.toy", "Table 0: a toy.\n\nWhat it is.")
-
-    def cell(d: int, seed: int) -> dict[str, Any]:
-        if module.broken and d == 2:
-            raise ValueError("not yet")
-        return {"mcc": d / 2 + seed / 100}
-
-    def claims(rows: list[dict[str, Any]]) -> list[Claim]:
-        found = {d: tuple(row["mcc"] for row in rows if row["d"] == d and row.get("mcc") is not None) for d in (1, 2)}
-        return [Claim(f"Table 0: d = {d}", "MCC", d / 2, found[d], tolerance=0.02) for d in (1, 2)]
-
-    cell.__module__ = cell.__qualname__ = "toy"
-    module.__dict__.update(
-        broken=False, BUDGET=0.1, cell=cell, claims=claims, figures=lambda rows: [],
-        cells=lambda: [{"d": d, "seed": seed} for d in (1, 2) for seed in (0, 1)],
-        tiny=lambda: [{"d": 1, "seed": 7}], compare=lambda rows: f"a table of {len(rows)} rows",
-    )  # fmt: skip
-    real = studies.get
-    monkeypatch.setattr(
-        studies, "get", lambda name, results: Study(module, results) if name == TOY else real(name, results)
-    )
-    monkeypatch.setattr("noumena.studies.study.code_version", lambda *_: "v-toy")
-    monkeypatch.setattr("noumena.studies.pages.paper", lambda study: "A paper")
-    return module
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """A study in a package of the folder in which the command runs."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__init__.py").write_text('"""A paper: what is in it."""')
+    (tmp_path / "mine" / "toy.py").write_text(TOY)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield StudyFile.at(tmp_path / FILE).load()
+    for name in ("mine", "mine.toy", "papers", "papers.toy"):
+        sys.modules.pop(name, None)
 
 
 @pytest.fixture
@@ -79,34 +102,34 @@ def results(tmp_path: Path) -> Path:
 
 
 def test_a_run_computes_compares_and_says_what_is_done(toy: ModuleType, noumena: Any) -> None:
-    code, out, err = noumena("run", TOY)
+    code, out, err = noumena("run", FILE)
     assert code == 0
     assert out.splitlines() == [
         "a table of 4 rows",
-        "papers/toy: 4 of 4 cells finished; rows in results/papers/toy/rows.csv.",
+        "mine/toy: 4 of 4 cells finished; rows in results/mine/toy/rows.csv.",
     ]
-    assert err.splitlines()[-1] == "papers/toy: 4 of 4 cells"
-    assert len(read("results/papers/toy/rows.csv")) == 4
+    assert err.splitlines()[-1] == "mine/toy: 4 of 4 cells"
+    assert len(read("results/mine/toy/rows.csv")) == 4
 
 
 def test_a_failed_cell_is_exit_code_1_until_it_succeeds(toy: ModuleType, noumena: Any) -> None:
     toy.broken = True
-    code, out, _ = noumena("run", TOY)
+    code, out, _ = noumena("run", FILE)
     assert code == 1
     assert "2 of 4 cells finished, 2 failed" in out
     toy.broken = False
-    code, out, err = noumena("run", TOY)
+    code, out, err = noumena("run", FILE)
     assert code == 0
-    assert err.splitlines()[-1] == "papers/toy: 2 of 2 cells"
-    assert len(read("results/papers/toy/rows.csv")) == 4
+    assert err.splitlines()[-1] == "mine/toy: 2 of 2 cells"
+    assert len(read("results/mine/toy/rows.csv")) == 4
 
 
 def test_cells_are_chosen_by_their_values_and_the_miniature_by_its_name(toy: ModuleType, noumena: Any) -> None:
-    assert "2 of 2 cells finished" in noumena("run", TOY, "--cells", "seed=1")[1]
-    assert [(row["d"], row["seed"]) for row in read("results/papers/toy/rows.csv")] == [(1, 1), (2, 1)]
-    assert "1 of 1 cells finished" in noumena("run", TOY, "--cells", "d=1, seed=0")[1]
-    assert "1 of 1 cells finished" in noumena("run", TOY, "--tiny", "--results", "small")[1]
-    assert [row["seed"] for row in read("small/papers/toy/rows.csv")] == [7]
+    assert "2 of 2 cells finished" in noumena("run", FILE, "--cells", "seed=1")[1]
+    assert [(row["d"], row["seed"]) for row in read("results/mine/toy/rows.csv")] == [(1, 1), (2, 1)]
+    assert "1 of 1 cells finished" in noumena("run", FILE, "--cells", "d=1, seed=0")[1]
+    assert "1 of 1 cells finished" in noumena("run", FILE, "--tiny", "--results", "small")[1]
+    assert [row["seed"] for row in read("small/mine/toy/rows.csv")] == [7]
 
 
 def test_a_stopped_run_keeps_its_cells_and_says_how_to_go_on(toy: ModuleType, noumena: Any) -> None:
@@ -118,21 +141,19 @@ def test_a_stopped_run_keeps_its_cells_and_says_how_to_go_on(toy: ModuleType, no
             raise KeyboardInterrupt
         return whole(d, seed)
 
-    stopped.__module__ = stopped.__qualname__ = "toy"
+    stopped.__module__, stopped.__qualname__ = whole.__module__, whole.__qualname__
     toy.cell = stopped
-    code, _, err = noumena("run", TOY)
+    code, _, err = noumena("run", FILE)
     assert code == 1
-    assert err.splitlines()[-1] == (
-        "noumena: papers/toy was stopped; finished cells are kept, the same command goes on."
-    )
-    assert len(read("results/papers/toy/rows.csv")) == 2
-    assert noumena("run", TOY)[0] == 0
+    assert err.splitlines()[-1] == ("noumena: mine/toy was stopped; finished cells are kept, the same command goes on.")
+    assert len(read("results/mine/toy/rows.csv")) == 2
+    assert noumena("run", FILE)[0] == 0
     assert len(calls) == 5, "only the two cells that were missing are computed"
 
 
 def test_the_miniature_of_a_real_study_runs_to_its_table(noumena: Any) -> None:
-    code, out, _ = noumena("run", "scores/known", "--tiny", "--results", "small")
-    assert code == 0
+    code, out, _ = noumena("run", PAPERS / "scores" / "known.py", "--tiny", "--results", "small")
+    assert code == 0, [row.get("error") for row in read("small/scores/known/rows.csv")]
     assert "scores/known: 3 of 3 cells finished; rows in small/scores/known/rows.csv." in out
     assert {row["error"] for row in read("small/scores/known/rows.csv") if "error" in row} <= {None}
 
@@ -140,17 +161,19 @@ def test_the_miniature_of_a_real_study_runs_to_its_table(noumena: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("run", "ddl/table99"), "study must be one of ddl/fig4, "),
-        (("compare", "nothing"), "study must be one of ddl/fig4, "),
-        (("run", TOY, "--cells", "three"), "--cells must be names and values with commas, such as d=3,seed=0."),
-        (("run", TOY, "--cells", "n=3"), "A study's cells must be chosen by one of d, seed. Got n."),
-        (("run", TOY, "--cells", "d=99"), "Some cell of papers/toy must have the values asked for."),
-        (("run", TOY, "--engine", "slurm"), "engine must be one of local, dask, ray. Got 'slurm'."),
-        (("run", TOY, "--address", "tcp://x:1"), "An address must be that of a dask or ray engine. Got local."),
-        (("run", TOY, "--workers", "0"), "--workers must be a whole number of at least 1. Got 0."),
-        (("run", TOY, "--seconds", "-1"), "--seconds must be a finite number"),
-        (("run", TOY, "--megabytes", "nan"), "--megabytes must be a finite number"),
-        (("merge", TOY, "absent"), "A folder of results must have rows.csv or a journal. Got absent."),
+        (("run", "ddl/table99"), "A study must be a Python file, or a folder of such. Got ddl/table99."),
+        (("run", "mine/__init__.py"), "A study must define cells, cell, compare. Got mine/__init__.py without cells"),
+        (("list",), "Studies must be named as files, or lie in a folder papers. Got neither."),
+        (("merge", PAPERS, "absent"), "The command takes one study at a time. Got 32 of them."),
+        (("run", FILE, "--cells", "three"), "--cells must be names and values with commas, such as d=3,seed=0."),
+        (("run", FILE, "--cells", "n=3"), "A study's cells must be chosen by one of d, seed. Got n."),
+        (("run", FILE, "--cells", "d=99"), "Some cell of mine/toy must have the values asked for."),
+        (("run", FILE, "--engine", "slurm"), "engine must be one of local, dask, ray. Got 'slurm'."),
+        (("run", FILE, "--address", "tcp://x:1"), "An address must be that of a dask or ray engine. Got local."),
+        (("run", FILE, "--workers", "0"), "--workers must be a whole number of at least 1. Got 0."),
+        (("run", FILE, "--seconds", "-1"), "--seconds must be a finite number"),
+        (("run", FILE, "--megabytes", "nan"), "--megabytes must be a finite number"),
+        (("merge", FILE, "absent"), "A folder of results must have rows.csv or a journal. Got absent."),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(
@@ -172,84 +195,105 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(
     toy: ModuleType, noumena: Any, engine: str, address: str
 ) -> None:
     pytest.importorskip({"dask": "distributed", "ray": "ray"}[engine])
-    code, _, err = noumena("run", TOY, "--engine", engine, "--address", address)
+    code, _, err = noumena("run", FILE, "--engine", engine, "--address", address)
     assert code == 2
     said = [line for line in err.splitlines() if line.startswith("noumena:")]
     assert said[0].startswith(f"noumena: A cluster must answer at its address. Got '{address}'")
+
+
+def test_a_folder_of_studies_is_run_listed_and_compared(toy: ModuleType, noumena: Any) -> None:
+    assert noumena("run", "mine")[0] == 0
+    assert json.loads(noumena("list", "mine", "--json")[1])[0]["finished"] == 4
+    Path("mine").rename("papers")
+    assert noumena("compare")[1] == noumena("compare", "papers/toy.py")[1]
+
+
+def test_an_old_name_still_works_where_the_papers_are_and_says_the_new_one(
+    noumena: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(PAPERS.parent)
+    code, out, err = noumena("compare", "kivva/likelihood")
+    assert code == 0
+    assert (
+        err
+        == "noumena: kivva/likelihood is now papers/kivva/likelihood.py; the old name will go with the next release.\n"
+    )
+    assert noumena("compare", "papers/kivva/likelihood.py") == (0, out, "")
+    with pytest.warns(DeprecationWarning, match=r"studies\.get\(name\) is now noumena\.studies\.Study\(path\)"):
+        assert studies.get("kivva/likelihood").name == "kivva/likelihood"
+    with pytest.warns(DeprecationWarning, match=r"studies\.names\(\) is now noumena\.studies\.study_files\(\)"):
+        assert "ddl/table3" in studies.names()
 
 
 # ---- list, rows, merge, pages --------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_the_list_has_every_study_and_what_is_finished(
-    results: Path, noumena: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert {REAL, "ddl/table3"} < set(studies.names())
-    monkeypatch.setattr(studies, "names", lambda: ["ddl/table3", REAL])  # all would take a minute
-    code, out, _ = noumena("list", "--results", results, "--json")
+def test_the_list_has_every_study_and_what_is_finished(results: Path, noumena: Any) -> None:
+    two = PAPERS / "ddl" / "table3.py", REAL_FILE  # all would take a minute
+    code, out, _ = noumena("list", *two, "--results", results, "--json")
     found = {line["study"]: line for line in json.loads(out)}
     assert code == 0
-    assert list(found) == studies.names()
+    assert list(found) == ["ddl/table3", REAL]
     cells = {row["cell"] for row in read(results / REAL / "rows.csv")}
     assert found[REAL]["finished"] == len(cells & {row["cell"] for row in read(COMMITTED / REAL / "rows.csv")}) > 0
     assert found["ddl/table3"]["finished"] == 0
     assert found[REAL]["CPU minutes"] > 0
-    code, out, _ = noumena("list", "--results", results)
+    code, out, _ = noumena("list", *two, "--results", results)
     assert len(out.splitlines()) == len(found) + 1
 
 
 def test_tidy_rows_have_one_value_each(toy: ModuleType, noumena: Any) -> None:
-    noumena("run", TOY)
-    code, out, _ = noumena("rows", TOY)
+    noumena("run", FILE)
+    code, out, _ = noumena("rows", FILE)
     lines = list(csv.DictReader(out.splitlines()))
     assert code == 0
     assert [(line["study"], line["seed"], line["metric"], line["value"], line["parameters"]) for line in lines] == [
-        (TOY, "0", "mcc", "0.5", "d=1"), (TOY, "1", "mcc", "0.51", "d=1"),
-        (TOY, "0", "mcc", "1.0", "d=2"), (TOY, "1", "mcc", "1.01", "d=2"),
+        (NAME, "0", "mcc", "0.5", "d=1"), (NAME, "1", "mcc", "0.51", "d=1"),
+        (NAME, "0", "mcc", "1.0", "d=2"), (NAME, "1", "mcc", "1.01", "d=2"),
     ]  # fmt: skip
-    assert all(line["cell"].startswith("c") and line["code"] == "v-toy" and line["hardware"] for line in lines)
+    assert all(line["cell"].startswith("c") and line["code"] == "" and line["hardware"] for line in lines)
 
 
 def test_a_file_of_rows_is_not_overwritten_unasked(toy: ModuleType, noumena: Any) -> None:
-    noumena("run", TOY)
-    assert noumena("rows", TOY, "--out", "new/tidy.csv") == (0, "", "")
+    noumena("run", FILE)
+    assert noumena("rows", FILE, "--out", "new/tidy.csv") == (0, "", "")
     before = Path("new/tidy.csv").read_text()
     Path("new/tidy.csv").write_text("mine")
-    code, _, err = noumena("rows", TOY, "--out", "new/tidy.csv")
+    code, _, err = noumena("rows", FILE, "--out", "new/tidy.csv")
     assert (code, err) == (2, "noumena: --out must be a new file, or --force be given. Got new/tidy.csv.\n")
     assert Path("new/tidy.csv").read_text() == "mine"
-    assert noumena("rows", TOY, "--out", "new/tidy.csv", "--force")[0] == 0
+    assert noumena("rows", FILE, "--out", "new/tidy.csv", "--force")[0] == 0
     assert Path("new/tidy.csv").read_text() == before
 
 
 def test_rows_of_a_miniature_are_listed_where_it_is_asked_for(toy: ModuleType, noumena: Any) -> None:
-    noumena("run", TOY, "--tiny", "--results", "small")
-    code, out, err = noumena("rows", TOY, "--results", "small")
+    noumena("run", FILE, "--tiny", "--results", "small")
+    code, out, err = noumena("rows", FILE, "--results", "small")
     assert code == 0
     assert out.splitlines() == [",".join(TIDY)]
-    sentence = "noumena: papers/toy has no finished cells in small; --tiny lists those of the miniature.\n"
+    sentence = "noumena: mine/toy has no finished cells in small; --tiny lists those of the miniature.\n"
     assert err == sentence
-    assert noumena("rows", TOY, "--results", "small", "--out", "none.csv") == (0, "", sentence)
+    assert noumena("rows", FILE, "--results", "small", "--out", "none.csv") == (0, "", sentence)
     assert Path("none.csv").read_text() == out
-    code, out, err = noumena("rows", TOY, "--results", "small", "--tiny")
+    code, out, err = noumena("rows", FILE, "--results", "small", "--tiny")
     assert (code, err) == (0, "")
     assert [(line["seed"], line["value"]) for line in csv.DictReader(out.splitlines())] == [("7", str(1 / 2 + 7 / 100))]
-    noumena("run", TOY)
+    noumena("run", FILE)
     assert (
-        noumena("rows", TOY, "--tiny")[2] == "noumena: papers/toy has no finished cells of the miniature in results.\n"
+        noumena("rows", FILE, "--tiny")[2] == "noumena: mine/toy has no finished cells of the miniature in results.\n"
     )
 
 
 ABSENT = "noumena: --results must be a folder of results, as study run makes it. Got nothere.\n"
 
 
-@pytest.mark.parametrize("arguments", ["compare", f"compare {TOY}", f"rows {TOY}", f"pages {TOY}"])
+@pytest.mark.parametrize("arguments", ["compare", f"compare {FILE}", f"rows {FILE}", f"pages {FILE}"])
 def test_a_folder_of_results_that_is_not_there_is_refused_where_results_are_read(
     toy: ModuleType, noumena: Any, arguments: str
 ) -> None:
     assert noumena(*arguments.split(), "--results", "nothere") == (2, "", ABSENT)
-    assert not list(Path().iterdir())
+    assert [path.name for path in Path().iterdir()] == ["mine"]
 
 
 def test_no_document_is_written_from_a_folder_of_results_that_is_not_there(noumena: Any) -> None:
@@ -260,20 +304,20 @@ def test_no_document_is_written_from_a_folder_of_results_that_is_not_there(noume
 
 
 def test_rows_of_two_machines_are_merged(toy: ModuleType, noumena: Any) -> None:
-    noumena("run", TOY, "--cells", "d=1", "--results", "here")
-    noumena("run", TOY, "--cells", "seed=1", "--results", "there")
-    code, out, _ = noumena("merge", TOY, f"there/{TOY}", "--results", "here")
+    noumena("run", FILE, "--cells", "d=1", "--results", "here")
+    noumena("run", FILE, "--cells", "seed=1", "--results", "there")
+    code, out, _ = noumena("merge", FILE, f"there/{NAME}", "--results", "here")
     assert (code, out) == (0, "1 cells taken; 3 of 4 are finished.\n")
-    assert len(read(f"here/{TOY}/rows.csv")) == 3
+    assert len(read(f"here/{NAME}/rows.csv")) == 3
 
 
 def test_pages_are_written_into_a_new_folder(toy: ModuleType, noumena: Any) -> None:
-    noumena("run", TOY)
-    code, out, _ = noumena("pages", TOY, "--out", "site")
+    noumena("run", FILE)
+    code, out, _ = noumena("pages", FILE, "--out", "site")
     assert (code, out) == (0, "Open site/index.html.\n")
-    assert "a table of 4 rows" in Path("site/papers-toy.html").read_text()
-    assert "papers-toy.html" in Path("site/index.html").read_text()
-    code, _, err = noumena("pages", TOY, "--out", "site")
+    assert "a table of 4 rows" in Path("site/mine-toy.html").read_text()
+    assert "mine-toy.html" in Path("site/index.html").read_text()
+    code, _, err = noumena("pages", FILE, "--out", "site")
     assert code == 2
     assert err.startswith("noumena: --out must be a new or empty folder. Got site")
 
@@ -282,49 +326,49 @@ def test_pages_are_written_into_a_new_folder(toy: ModuleType, noumena: Any) -> N
 
 
 def test_comparing_counts_verdicts(toy: ModuleType, noumena: Any) -> None:
-    noumena("run", TOY, "--cells", "d=1")
-    code, out, _ = noumena("compare", TOY)
+    noumena("run", FILE, "--cells", "d=1")
+    code, out, _ = noumena("compare", FILE)
     assert code == 0
     assert "Table 0: d = 1  MCC     0.505 ± 0.007 (2)  0.500" in out
     assert out.endswith("2 published figures: 0 better, 1 reproduced, 0 worse, 0 not comparable, 1 not run.\n")
-    lines = json.loads(noumena("compare", TOY, "--json")[1])
+    lines = json.loads(noumena("compare", FILE, "--json")[1])
     assert [line["verdict"] for line in lines] == ["reproduced", "not run"]
 
 
 def test_a_committed_claim_that_is_broken_is_exit_code_1(toy: ModuleType, noumena: Any) -> None:
-    noumena("run", TOY)
-    assert noumena("compare", TOY, "--commit")[0] == 0
-    assert noumena("compare", TOY)[0] == 0
-    path = Path("results", TOY, "rows.csv")
+    noumena("run", FILE)
+    assert noumena("compare", FILE, "--commit")[0] == 0
+    assert noumena("compare", FILE)[0] == 0
+    path = Path("results", NAME, "rows.csv")
     write([{**row, "mcc": 0.1 if row["d"] == 2 else row["mcc"]} for row in read(path)], path)
-    code, out, err = noumena("compare", TOY)
+    code, out, err = noumena("compare", FILE)
     assert code == 1
-    assert err == "noumena: broken: papers/toy: Table 0: d = 2, MCC: was reproduced, is worse.\n"
+    assert err == "noumena: broken: mine/toy: Table 0: d = 2, MCC: was reproduced, is worse.\n"
     assert "1 reproduced, 1 worse" in out
     path.unlink()
-    code, _, err = noumena("compare", TOY)
+    code, _, err = noumena("compare", FILE)
     assert (code, len(err.splitlines())) == (1, 2), "rows that are gone break a claim as well"
-    assert noumena("compare", TOY, "--commit")[0] == 0
-    assert noumena("compare", TOY)[0] == 0
+    assert noumena("compare", FILE, "--commit")[0] == 0
+    assert noumena("compare", FILE)[0] == 0
 
 
 def test_committed_verdicts_of_a_real_study_hold_and_break_with_its_rows(results: Path, noumena: Any) -> None:
-    assert noumena("compare", REAL, "--results", results, "--commit")[0] == 0
+    assert noumena("compare", REAL_FILE, "--results", results, "--commit")[0] == 0
     held = list(csv.DictReader((results / REAL / "verdicts.csv").read_text().splitlines()))
     assert {line["verdict"] for line in held} & {"reproduced", "better"}
-    assert noumena("compare", REAL, "--results", results)[0] == 0
+    assert noumena("compare", REAL_FILE, "--results", results)[0] == 0
     path = results / REAL / "rows.csv"
     write([{**row, "mcc": 0.0, "r2": 0.0} for row in read(path)], path)
-    code, _, err = noumena("compare", REAL, "--results", results)
+    code, _, err = noumena("compare", REAL_FILE, "--results", results)
     assert code == 1
     assert err.startswith(f"noumena: broken: {REAL}: ")
 
 
 def test_a_file_of_verdicts_that_was_torn_is_one_sentence(toy: ModuleType, noumena: Any) -> None:
-    noumena("run", TOY)
-    noumena("compare", TOY, "--commit")
-    path = Path("results", TOY, "verdicts.csv")
+    noumena("run", FILE)
+    noumena("compare", FILE, "--commit")
+    path = Path("results", NAME, "verdicts.csv")
     path.write_text(path.read_text().replace("reproduced", "reprod"))
-    code, _, err = noumena("compare", TOY)
+    code, _, err = noumena("compare", FILE)
     assert code == 2
     assert err.startswith("noumena: A file of verdicts must have")

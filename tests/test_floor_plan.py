@@ -39,7 +39,7 @@ MAY_IMPORT = {
     "demo": FOUNDATIONS | {"worlds", "penalties", "estimators", "guarantees", "metrics"},
 }
 MAY_IMPORT["report"] = set(MAY_IMPORT) - {"data", "nets", "extraction"}
-MAY_IMPORT["studies"] = set(MAY_IMPORT) - {"demo"}
+MAY_IMPORT["studies"] = FOUNDATIONS
 MAY_IMPORT["integrations"] = FOUNDATIONS | {"penalties"}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 WHOLE = "the whole house"

@@ -17,7 +17,7 @@ from command_runs import here as here
 
 import noumena as nm
 from noumena.report.study_pages import index_page, study_page
-from noumena.studies.claims import Claim, line
+from noumena.studies.claims import StudyClaim, line
 
 HOSTILE = (
     "<img src=x onerror=alert(1)>",
@@ -164,8 +164,8 @@ def test_hostile_plates_and_treatments_are_words_on_their_page(tmp_path: Path, n
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_rows_of_studies_are_words_on_their_pages(name: str) -> None:
-    claim = Claim(name, name, 0.8, (0.9,), 0.02, baseline=(name, 0.5))
-    other = Claim(f"{name}, other", name, 0.8, (0.9,), 0.02, not_comparable=name)
+    claim = StudyClaim(name, name, 0.8, (0.9,), 0.02, baseline=(name, 0.5))
+    other = StudyClaim(f"{name}, other", name, 0.8, (0.9,), 0.02, not_comparable=name)
     about: dict[str, Any] = {"name": name, "title": name, "caption": name, "text": name, "facts": {"hardware": name}}
     shown(study_page(claims=[line(claim), line(other)], figures=[], **about), (name,))
     counts = {"better": 1, "reproduced": 0, "worse": 0, "not comparable": 0, "not run": 0}

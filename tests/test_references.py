@@ -9,8 +9,9 @@ import pytest
 import noumena as nm
 
 ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "noumena"
 KINDS = {".py", ".md", ".toml", ".yml", ".cff", ".html", ".js", ".bib"}
-FOLDERS = ("src", "tests", "docs", "benchmarks", "examples")
+FOLDERS = ("src", "tests", "docs", "papers", "benchmarks", "examples")
 TEXTS = sorted(
     path
     for path in [*ROOT.iterdir(), *(found for folder in FOLDERS for found in (ROOT / folder).rglob("*"))]
@@ -109,7 +110,7 @@ def test_every_entry_has_a_heading_and_one_line_on_the_page():
 def test_the_files_and_names_that_the_page_shows_exist():
     files = re.findall(r"`([\w/]+\.py)`", PAGE)
     assert len(files) > 20
-    assert [name for name in files if not (ROOT / "src" / "noumena" / name).exists()] == []
+    assert [name for name in files if not any((folder / name).exists() for folder in (ROOT, SOURCE))] == []
     names = re.findall(r"`(metrics|nets|worlds)\.(\w+)`", PAGE)
     assert [f"{room}.{name}" for room, name in names if not hasattr(getattr(nm, room), name)] == []
     assert [name for name in re.findall(r"`([A-Z]\w+)`", PAGE) if not hasattr(nm, name)] == []

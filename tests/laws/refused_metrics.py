@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from scores import LEARNED, NOISE, Z
+from every_score import LEARNED, NOISE, Z
 
 from noumena import metrics as M
 from noumena.metrics.factors import FactorTable, factors_of, pair

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import refused_metrics
 import torch
+from every_score import SCORES, Z
 from scipy import sparse
-from scores import SCORES, Z
 from sentences import ids, refusal
 
 from noumena import metrics as M

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scores import LEARNED, MOVES, NOISE, SCORES, Score, Z
+from every_score import LEARNED, MOVES, NOISE, SCORES, Score, Z
 
 from noumena.metrics import factors_of
 from noumena.metrics.record import Interval, MetricRecord

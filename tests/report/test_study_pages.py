@@ -13,6 +13,7 @@ import pytest
 from noumena.charts import Curve, CurveChart
 from noumena.charts.canvas import ACCENT, BAD
 from noumena.checks import InputError
+from noumena.cli.study_pages import compared
 from noumena.report import study_pages
 from noumena.report.study_pages import (
     COLUMNS,
@@ -25,16 +26,15 @@ from noumena.report.study_pages import (
     verdict_of,
 )
 from noumena.studies import claims as studies_claims
-from noumena.studies.claims import Claim, line
-from noumena.studies.pages import compared
+from noumena.studies.claims import StudyClaim, line
 
 HOSTILE = "<script>alert(1)</script>\"&'"
 CLAIMS = (
-    Claim("Table 1: d = 3", "MCC", 0.8, (0.9, 0.92), 0.02, spread=0.01, runs=3, baseline=("PCA", 0.95)),
-    Claim("Table 1: d = 4", "MCC", 0.8, (0.81,), 0.02, baseline=("PCA", 0.3)),
-    Claim("Table 1: d = 4", "R²", 0.9, (0.5, 0.6), 0.02),
-    Claim("Table 1: d = 5", "MCC", 0.8, (0.5,), 0.02, not_comparable="other data"),
-    Claim("Table 1: d = 6", "MCC", 0.8, (), 0.02),
+    StudyClaim("Table 1: d = 3", "MCC", 0.8, (0.9, 0.92), 0.02, spread=0.01, runs=3, baseline=("PCA", 0.95)),
+    StudyClaim("Table 1: d = 4", "MCC", 0.8, (0.81,), 0.02, baseline=("PCA", 0.3)),
+    StudyClaim("Table 1: d = 4", "R²", 0.9, (0.5, 0.6), 0.02),
+    StudyClaim("Table 1: d = 5", "MCC", 0.8, (0.5,), 0.02, not_comparable="other data"),
+    StudyClaim("Table 1: d = 6", "MCC", 0.8, (), 0.02),
 )
 FIGURE = CurveChart("Recovery over d", "d", "MCC", (Curve("VAE", ((3, 0.9, 0.1), (4, 0.8, None))),))
 FACTS = {"rows": "12", "seeds": "3", "CPU-minutes": "4.5", "hardware": "one core", "versions": "torch 2"}
@@ -178,8 +178,8 @@ def test_a_page_makes_no_request():
 
 
 def test_hostile_words_are_escaped_everywhere_on_the_page_of_a_study():
-    claims = [line(Claim(HOSTILE, HOSTILE, 0.8, (0.9,), 0.02, baseline=(HOSTILE, 0.9)))]
-    claims.append(line(Claim(HOSTILE, "MCC", 0.8, (0.9,), 0.02, not_comparable=HOSTILE)))
+    claims = [line(StudyClaim(HOSTILE, HOSTILE, 0.8, (0.9,), 0.02, baseline=(HOSTILE, 0.9)))]
+    claims.append(line(StudyClaim(HOSTILE, "MCC", 0.8, (0.9,), 0.02, not_comparable=HOSTILE)))
     figure = CurveChart(HOSTILE, HOSTILE, HOSTILE, (Curve(HOSTILE, ((HOSTILE, 0.9, None),)),))
     page = page_of(
         name=HOSTILE,
@@ -229,7 +229,7 @@ def test_only_what_is_comparable_and_run_is_drawn_by_metric():
 @pytest.mark.parametrize("values", [(float("nan"),), (0.5, float("inf")), ()])
 def test_numbers_that_are_not_finite_are_not_drawn(values: tuple[float, ...]):
     with np.errstate(invalid="ignore"):
-        assert compared([Claim("a", "MCC", 0.8, values, 0.02)]) == []
+        assert compared([StudyClaim("a", "MCC", 0.8, values, 0.02)]) == []
 
 
 def test_dots_rings_and_deviations_stand_at_their_values():

@@ -16,8 +16,9 @@ from toy_study import of, values, with_cells
 from toy_study import toy as toy
 
 from noumena.checks import InputError
-from noumena.studies import engine
+from noumena.studies import engine, executors
 from noumena.studies.engine import Conditions, Task, digest, perform, records
+from noumena.studies.files import StudyFile
 from noumena.studies.limits import Limits
 from noumena.studies.rows import read
 from noumena.studies.study import Study
@@ -33,23 +34,25 @@ def test_every_cell_leaves_its_rows_and_how_they_were_computed(toy, tmp_path):
     ]
     assert rows[0]["value"] == 0.1
     assert rows[0]["cell"] == digest(toy.cell, {"kind": "fine", "d": 1, "seed": 0})
-    assert rows[0]["code"] == study.code
+    assert (rows[0]["code"], study.code) == (None, ""), "the toy lies in no repository"
     assert rows[0]["peak MB"] > 10
     assert "numpy" in rows[0]["versions"]
     assert study.state().finished == 12
     assert study.compare() == "24 rows"
 
 
-def test_finished_cells_are_not_computed_again_and_changed_ones_are(toy, tmp_path, monkeypatch):
+def test_finished_cells_are_not_computed_again_unless_that_is_asked_for(toy, tmp_path, monkeypatch):
     study = Study(toy, tmp_path).run(only={"d": 1})
     assert len(study.tasks()) == 6
     monkeypatch.setattr(engine, "perform", lambda *_: pytest.fail("a finished cell was computed"))
     study.run(only={"d": 1})
     assert len(study.tasks(again=True)) == 12
     changed = Study(toy, tmp_path)
-    changed.__dict__["code"] = "v-other"
-    assert len(changed.tasks()) == 12
-    assert (changed.state().outdated, changed.state().finished) == (6, 6)
+    changed.__dict__["code"] = "g-of-another-day"
+    assert len(changed.tasks()) == 6
+    monkeypatch.undo()
+    changed.run(only={"d": 1}, again=True)
+    assert {row["code"] for row in changed.rows()} == {"g-of-another-day"}
 
 
 def test_failures_are_recorded_and_tried_again(toy, tmp_path, monkeypatch):
@@ -80,12 +83,13 @@ def test_cells_of_several_seeds_are_one_call_with_the_keys_of_single_ones(toy, t
     calls = list(together.CALLS)
     assert calls == [(tuple(range(6)), "fine", 1), ((3,), "fine", 2), ((0, 1, 2, 4, 5), "fine", 2)]
     assert [row[:-1] for row in values(batched)] == [row[:-1] for row in values(single)]
-    failed = [Task(("a", "b"), "v", ({"seed": 0}, {"seed": 1}), together.together, (0, 1))]
+    file = StudyFile.at(together.__file__)
+    failed = [Task(("a", "b"), "v", ({"seed": 0}, {"seed": 1}), file, "together", (0, 1))]
     assert [(r.cell, r.failed, r.rows[0]["seed"]) for r in records(failed)] == [("a", True, 0), ("b", True, 1)]
 
 
 def test_devices_may_change_from_run_to_run_in_one_process(toy):
-    task = Task(("a",), "v", ({"kind": "asks", "d": 1, "seed": 0},), toy.cell)
+    task = Task(("a",), "v", ({"kind": "asks", "d": 1, "seed": 0},), StudyFile.at(toy.__file__))
     found = [perform(task, Conditions(devices=(name,), driver=1))[0].rows[0]["device"] for name in ("one", "two")]
     assert found == ["one", "two"]
     assert perform(task, Conditions())[0].rows[0]["device"] is None
@@ -113,7 +117,7 @@ def test_a_study_without_a_miniature_says_so(toy, tmp_path):
 
 def test_nothing_to_do_starts_no_cluster(toy, tmp_path, monkeypatch):
     Study(toy, tmp_path).run()
-    monkeypatch.setattr(engine, "_dask", lambda *_: pytest.fail("a cluster was started"))
+    monkeypatch.setattr(executors, "opened", lambda *_: pytest.fail("a cluster was started"))
     again = Study(toy, tmp_path).run("dask")
     assert again.state().finished == again.state().cells
 
@@ -147,7 +151,6 @@ def test_a_runner_that_is_killed_at_random_times_loses_and_doubles_nothing(toy, 
     cells = [{"kind": "short", "d": d, "seed": seed} for d in range(10) for seed in range(20)]
     whole = with_cells(toy, tmp_path / "whole", cells, monkeypatch).run()
     study, draw, before = with_cells(toy, tmp_path / "killed", cells, monkeypatch), random.Random(kills), 0
-    assert len(study.code) == 16  # read once, before
     shots = 0
     while shots < kills:
         ended = shot(study, draw.uniform(0.0, 2.0 / kills), tmp_path)

@@ -8,6 +8,8 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Executor, Future
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,8 +18,9 @@ import pytest
 from toy_study import of, values, with_cells
 from toy_study import toy as toy
 
-from noumena.studies import engine
+from noumena.studies import executors
 from noumena.studies.engine import Task, records
+from noumena.studies.files import StudyFile
 from noumena.studies.limits import Limits
 from noumena.studies.study import Study
 
@@ -107,20 +110,25 @@ def test_workers_share_out_the_devices(toy, tmp_path, monkeypatch):
     assert {row["device"] for row in study.store.rows()} == {"third"}
 
 
-@pytest.mark.slow
 def test_workers_that_cannot_begin_are_an_error_and_no_endless_loop(toy, monkeypatch):
-    broken = type("BrokenProcessPool", (RuntimeError,), {})
-    tries = []
+    pools = []
 
-    def never(jobs, workers):
-        tries.append(workers)
-        raise broken("no worker")
-        yield
+    class NoWorkers(Executor):
+        def __init__(self, **_):
+            pools.append(self)
 
-    monkeypatch.setattr(engine, "_parallel", never)
-    with pytest.raises(broken):
-        list(records([Task(("a",), "v", ({},), toy.cell)], workers=2))
-    assert len(tries) == engine.FRUITLESS + 1
+        def submit(self, function, /, *given):
+            future = Future()
+            future.set_exception(BrokenProcessPool("no worker"))
+            return future
+
+        def shutdown(self, *, kill_workers):
+            assert kill_workers
+
+    monkeypatch.setattr(executors, "ProcessPoolExecutor", NoWorkers)
+    with pytest.raises(BrokenProcessPool):
+        list(records([Task(("a",), "v", ({},), StudyFile.at(toy.__file__))], workers=2))
+    assert len(pools) == 1
 
 
 @pytest.mark.slow

@@ -14,15 +14,15 @@ import pytest
 from noumena.studies import rows as tables
 from noumena.studies import store as stores
 from noumena.studies.rows import read
-from noumena.studies.store import Record, Store
+from noumena.studies.store import CellRecord, Store
 
 
-def record(k: int, *, code: str = "v1", value: float | None = None, failed: bool = False) -> Record:
+def record(k: int, *, code: str = "v1", value: float | None = None, failed: bool = False) -> CellRecord:
     row = {"k": k, "error": "ValueError: no"} if failed else {"k": k, "value": k * 0.1 if value is None else value}
-    return Record(f"c{k}", code, [row], {"cell seconds": 0.5}, failed)
+    return CellRecord(f"c{k}", code, [row], {"cell seconds": 0.5}, failed)
 
 
-def written(folder: Path, *records: Record) -> Path:
+def written(folder: Path, *records: CellRecord) -> Path:
     """A journal with these records, as a run that died leaves it."""
     with Store(folder).journal() as journal:
         journal.append(*records)
@@ -41,7 +41,7 @@ def test_a_cell_is_there_as_soon_as_it_is_appended_and_once_only_after_it_is_set
     with store.journal() as journal:
         journal.append(record(1))
         assert found(store) == [(1, 0.1)]
-        assert store.finished() == {"c1": "v1"}
+        assert store.finished() == {"c1"}
         store.settle()
         assert not store.path.exists(), "a journal whose writer is alive must not be folded"
         journal.append(record(2))
@@ -60,7 +60,7 @@ def test_a_journal_without_cells_leaves_no_file(tmp_path):
 
 
 def test_rows_of_a_cell_stay_together_and_its_facts_stand_with_the_first(tmp_path):
-    several = Record("c1", "v1", [{"k": 1, "m": 0}, {"k": 1, "m": 1}], {"cell seconds": 0.5, "peak MB": 7})
+    several = CellRecord("c1", "v1", [{"k": 1, "m": 0}, {"k": 1, "m": 1}], {"cell seconds": 0.5, "peak MB": 7})
     written(tmp_path, several)
     Store(tmp_path).settle()
     first, second = read(tmp_path / "rows.csv")
@@ -70,7 +70,7 @@ def test_rows_of_a_cell_stay_together_and_its_facts_stand_with_the_first(tmp_pat
 
 def test_a_cell_without_rows_is_no_obstacle(tmp_path):
     for _ in range(2):
-        written(tmp_path, Record("c1", "v1", []), record(2))
+        written(tmp_path, CellRecord("c1", "v1", []), record(2))
     Store(tmp_path).settle()
     assert found(Store(tmp_path)) == [(2, 0.2)]
 
@@ -78,23 +78,23 @@ def test_a_cell_without_rows_is_no_obstacle(tmp_path):
 def test_a_failure_gives_way_to_a_success_and_never_the_other_way_round(tmp_path):
     store = Store(tmp_path)
     written(tmp_path, record(1, failed=True))
-    assert (store.finished(), store.known()) == ({}, {"c1": ("v1", True)})
+    assert (store.finished(), store.known()) == (set(), {"c1": True})
     store.settle()
-    assert (store.finished(), store.known()) == ({}, {"c1": ("v1", True)})
+    assert (store.finished(), store.known()) == (set(), {"c1": True})
     written(tmp_path, record(1))
     assert found(store) == [(1, 0.1)]
     store.settle()
     assert read(store.path)[0].get("error") is None
     written(tmp_path, record(1, failed=True, code="v2"))
-    assert store.finished() == {"c1": "v1"}
+    assert store.finished() == {"c1"}
     store.settle()
-    assert (found(store), store.finished()) == ([(1, 0.1)], {"c1": "v1"})
+    assert (found(store), store.finished()) == ([(1, 0.1)], {"c1"})
 
 
 def test_the_last_of_two_failures_is_kept(tmp_path):
-    written(tmp_path, Record("c1", "v1", [{"error": "first"}], failed=True))
+    written(tmp_path, CellRecord("c1", "v1", [{"error": "first"}], failed=True))
     Store(tmp_path).settle()
-    written(tmp_path, Record("c1", "v2", [{"error": "second"}], failed=True))
+    written(tmp_path, CellRecord("c1", "v2", [{"error": "second"}], failed=True))
     Store(tmp_path).settle()
     assert [(row["error"], row["code"]) for row in Store(tmp_path).rows()] == [("second", "v2")]
 
@@ -105,27 +105,28 @@ def test_a_cell_that_was_computed_again_replaces_the_old_one_in_its_place(tmp_pa
     written(tmp_path, record(1), record(2))
     store.settle()
     written(tmp_path, record(1, code=code, value=9.0))
-    assert store.finished() == {"c1": code, "c2": "v1"}
+    assert store.finished() == {"c1", "c2"}
     store.settle()
     assert found(store) == [(1, 9.0), (2, 0.2)]
-    assert store.finished() == {"c1": code, "c2": "v1"}
+    assert [row["code"] for row in store.rows()] == [code, "v1"]
+    assert store.finished() == {"c1", "c2"}
 
 
 @pytest.mark.parametrize("text", ["a\rb", "a\r\nb", "a\nb,c", 'quote " end', "half \udc80 character", "ä – é", "\x00"])
 def test_an_error_of_any_characters_is_settled_and_read_back(tmp_path, text):
     store = Store(tmp_path)
-    written(tmp_path, Record("c1", "v1", [{"k": 1, "error": text}], failed=True), record(2))
+    written(tmp_path, CellRecord("c1", "v1", [{"k": 1, "error": text}], failed=True), record(2))
     store.settle()
     rows = store.rows()
     assert [row["k"] for row in rows] == [1, 2]
     assert rows[0]["error"] == text.replace("\r\n", "\n").replace("\r", "\n").replace("\udc80", "\\udc80")
-    assert store.known() == {"c1": ("v1", True), "c2": ("v1", False)}
+    assert store.known() == {"c1": True, "c2": False}
 
 
 def test_rows_that_were_committed_before_there_were_cells_stay(tmp_path):
     (tmp_path / "rows.csv").write_text("k,value\n1,0.5\n1,0.5\n\n")
     store = Store(tmp_path)
-    assert store.finished() == {}
+    assert store.finished() == set()
     written(tmp_path, record(2))
     store.settle()
     assert found(store) == [(1, 0.5), (1, 0.5), (2, 0.2)]
@@ -133,7 +134,7 @@ def test_rows_that_were_committed_before_there_were_cells_stay(tmp_path):
 
 def test_a_table_without_versions_is_read(tmp_path):
     (tmp_path / "rows.csv").write_text("k,cell\n1,c1\n\n2,\n")
-    assert Store(tmp_path).finished() == {"c1": ""}
+    assert Store(tmp_path).finished() == {"c1"}
 
 
 # ---- what is torn --------------------------------------------------------------------------------------------------
@@ -255,7 +256,7 @@ def test_a_journal_that_is_folded_while_others_read_is_seen(tmp_path, monkeypatc
 
     monkeypatch.setattr(stores, reader, folded_after_reading)
     store = Store(tmp_path)
-    assert (found(store) == [(1, 0.1)]) if reader == "read" else (store.finished() == {"c1": "v1"})
+    assert (found(store) == [(1, 0.1)]) if reader == "read" else (store.finished() == {"c1"})
     assert len(read(store.path)) == 1
 
 
@@ -326,7 +327,7 @@ def test_rows_of_two_machines_merge_whether_apart_overlapping_or_failed(tmp_path
     ours = Store(here)
     assert ours.merge(there) == 2
     assert found(ours) == [(1, 0.1), (2, 7.0), (3, pytest.approx(0.3)), (5, 0.5)]
-    assert ours.finished() == {"c1": "v1", "c2": "v1", "c3": "v1", "c5": "v1"}
+    assert ours.finished() == {"c1", "c2", "c3", "c5"}
     assert read(ours.path)[1]["cell seconds"] == 0.5
     assert ours.merge(there) == 0
     assert len(read(ours.path)) == 4
@@ -350,7 +351,7 @@ def test_a_journal_copied_from_elsewhere_is_folded(tmp_path):
 
 def test_numbers_survive_the_journal_and_the_table_to_the_last_digit(tmp_path):
     values = {"a": 0.1 + 0.2, "b": 1e-300, "c": 12345678901234567890, "d": True, "e": None, "f": "words", "g": -0.0}
-    path = written(tmp_path, Record("c1", "v1", [values]))
+    path = written(tmp_path, CellRecord("c1", "v1", [values]))
     assert json.loads(path.read_bytes().rpartition(b"\t")[0])["rows"] == [values]
     Store(tmp_path).settle()
     row = read(tmp_path / "rows.csv")[0]
@@ -361,8 +362,8 @@ def test_numbers_survive_the_journal_and_the_table_to_the_last_digit(tmp_path):
 def test_a_whole_line_that_is_no_record_is_left_out(tmp_path):
     store = Store(tmp_path)
     with store.journal() as journal:
-        journal.append(Record("c1", "v1", [{"d": 1}]))
+        journal.append(CellRecord("c1", "v1", [{"d": 1}]))
     (path,) = (tmp_path / "journal").glob("*.jsonl")
     for text in (b'{"cell": "c2"}', b"[1]", b"not json"):
         path.write_bytes(path.read_bytes() + text + b"\t%08x\n" % zlib.crc32(text))
-    assert store.finished() == {"c1": "v1"}
+    assert store.finished() == {"c1"}

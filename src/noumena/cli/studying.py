@@ -1,4 +1,4 @@
-"""``noumena study``: published tables beside ours: list, run, compare, merge, rows, pages, write."""
+"""``noumena study``: your own or published tables: list, run, compare, merge, rows, pages, write."""
 
 from __future__ import annotations
 
@@ -16,36 +16,42 @@ if TYPE_CHECKING:
     from noumena.studies.study import Progress, Study
 
 study = typer.Typer(
-    help="Published tables beside ours: run anywhere, resumed after any failure, compared under a stated tolerance.",
+    help="A study is a Python file: run anywhere, resumed after any failure, compared under a stated tolerance.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 Results = Annotated[Path, typer.Option("--results", help="Folder of results.")]
-Names = Annotated[list[str] | None, typer.Argument(help="Names of studies, such as ddl/table3; all by default.")]
+One = Annotated[str, typer.Argument(metavar="FILE", help="A study: a Python file.")]
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[FILE]...", help="Studies: Python files or folders of such; the folder papers by default."),
+]
 EVERY = 10.0
 """Seconds between two lines about a run that nobody watches."""
 
 
 @study.command("list")
-def list_studies(results: Results = Path("results"), as_json: Json = False) -> None:
+def list_studies(files: Files = None, results: Results = Path("results"), as_json: Json = False) -> None:
     """Every study with its cells, how many are finished, and its budget.
 
-    Example: noumena study list
+    Example: noumena study list papers
     """
     lines = []
-    for one in _studies(None, results):
+    for one in _studies(files, results):
         state = one.state()
         lines.append(
-            {"study": one.name, "cells": state.cells, "finished": state.finished, "outdated": state.outdated,
-             "failed": state.failed, "cannot run here": state.missing,
-             "CPU minutes": getattr(one.module, "BUDGET", None), "title": one.title}
+            {
+                "study": one.name, "cells": state.cells, "finished": state.finished, "failed": state.failed,
+                "cannot run here": state.missing, "CPU minutes": getattr(one.module, "BUDGET", None),
+                "title": one.title,
+            }
         )  # fmt: skip
     _shown(lines, as_json)
 
 
 @study.command("run")
 def run_study(
-    names: Annotated[list[str], typer.Argument(help="Names of studies, such as ddl/table3.")],
+    files: Annotated[list[str], typer.Argument(help="Studies: Python files or folders of such.")],
     cells: Annotated[str | None, typer.Option(help="Only cells with these values: d=3,seed=0.")] = None,
     tiny: Annotated[bool, typer.Option("--tiny", help="The miniature: a few cells of a few seconds.")] = False,
     engine: Annotated[str, typer.Option(help="local, dask or ray.")] = "local",
@@ -57,9 +63,9 @@ def run_study(
     again: Annotated[bool, typer.Option("--again", help="Also compute cells that are finished.")] = False,
     results: Results = Path("results"),
 ) -> None:
-    """Compute the cells that are missing, failed or changed, then compare; stop and run again at any time.
+    """Compute the cells that are missing or failed, then compare; stop and run again at any time.
 
-    Example: noumena study run ddl/table3 --workers 2
+    Example: noumena study run my_study.py --workers 2
     """
     count(workers, "--workers")
     from noumena.studies.limits import Limits
@@ -69,7 +75,7 @@ def run_study(
     settings: dict[str, Any] = {"workers": workers, "address": address, "limits": limits, "again": again}
     settings["devices"] = tuple(d.strip() for d in devices.split(",") if d.strip()) if devices else ()
     failed = 0
-    for one in _studies(names, results):
+    for one in _studies(files, results):
         try:
             one.run(engine, tell=_teller(one), tiny=tiny, only=only, **settings)
         except KeyboardInterrupt:
@@ -85,19 +91,19 @@ def run_study(
 
 @study.command("compare")
 def compare_studies(
-    names: Names = None,
+    files: Files = None,
     commit: Annotated[bool, typer.Option("--commit", help="Hold these verdicts from now on.")] = False,
     results: Results = Path("results"),
     as_json: Json = False,
 ) -> None:
     """Every published figure beside ours with a verdict; exit code 1 when a committed claim is broken.
 
-    Example: noumena study compare ddl/table3
+    Example: noumena study compare papers/ddl/table3.py
     """
     from noumena.studies import claims as verdicts
 
     found, own, broken, lines = [], [], [], []
-    for one in _kept(names, results):
+    for one in _kept(files, results):
         claims = one.claims()
         (found if one.published else own).extend(claims)
         broken += [f"{one.name}: {sentence}" for sentence in one.broken()]
@@ -123,15 +129,15 @@ def compare_studies(
 
 @study.command("merge")
 def merge_study(
-    name: Annotated[str, typer.Argument(help="Name of a study.")],
+    file: One,
     folder: Annotated[Path, typer.Argument(help="The study's folder of results from elsewhere.")],
     results: Results = Path("results"),
 ) -> None:
     """Take finished cells of another machine.
 
-    Example: noumena study merge ddl/table3 elsewhere/results/ddl/table3
+    Example: noumena study merge my_study.py elsewhere/results/my_study
     """
-    one = _studies([name], results)[0]
+    one = _one(_studies([file], results))
     if not (folder / "rows.csv").exists() and not (folder / "journal").exists():
         raise InputError(f"A folder of results must have rows.csv or a journal. Got {folder}.")
     print(f"{one.store.merge(folder)} cells taken; {one.state().finished} of {one.state().cells} are finished.")
@@ -139,7 +145,7 @@ def merge_study(
 
 @study.command("rows")
 def tidy_rows(
-    name: Annotated[str, typer.Argument(help="Name of a study.")],
+    file: One,
     out: Annotated[Path | None, typer.Option(help="A .csv file; printed by default.")] = None,
     tiny: Annotated[bool, typer.Option("--tiny", help="The rows of the miniature instead.")] = False,
     force: Force = False,
@@ -147,12 +153,12 @@ def tidy_rows(
 ) -> None:
     """One line for every single value: study, cell, seed, metric, value, and how it was computed.
 
-    Example: noumena study rows ddl/table3 --out table3.csv
+    Example: noumena study rows my_study.py --out values.csv
     """
     from noumena.studies.rows import as_csv, replaced
     from noumena.studies.study import TIDY
 
-    one = _kept([name], results)[0]
+    one = _one(_kept([file], results))
     found = one.tidy(tiny=tiny)
     text = as_csv(found, TIDY)
     if out is None:
@@ -164,12 +170,12 @@ def tidy_rows(
         replaced(out, text)
     if not found:
         which = f"of the miniature in {results}" if tiny else f"in {results}; --tiny lists those of the miniature"
-        say(f"noumena: {name} has no finished cells {which}.")
+        say(f"noumena: {one.name} has no finished cells {which}.")
 
 
 @study.command("pages")
 def study_pages(
-    names: Names = None,
+    files: Files = None,
     out: Annotated[Path, typer.Option(help="Folder for the pages.")] = Path("study-pages"),
     force: Force = False,
     results: Results = Path("results"),
@@ -179,9 +185,9 @@ def study_pages(
     Example: noumena study pages --out study-pages
     """
     from noumena.cli.folders import claimed
-    from noumena.studies.pages import write_pages
+    from noumena.cli.study_pages import write_pages
 
-    chosen = _kept(names, results)
+    chosen = _kept(files, results)
     with claimed(out, force=force):
         print(f"Open {write_pages(chosen, out)}.")
 
@@ -189,6 +195,9 @@ def study_pages(
 @study.command("write")
 def write_documents(
     documents: Annotated[list[Path], typer.Argument(help="Markdown pages that quote studies.")],
+    studies: Annotated[
+        list[str] | None, typer.Option("--studies", help="A file or a folder of studies; papers by default.")
+    ] = None,
     results: Results = Path("results"),
 ) -> None:
     """Bring the tables that Markdown pages quote up to today's rows.
@@ -198,28 +207,41 @@ def write_documents(
     from noumena.studies.documents import refreshed
     from noumena.studies.rows import replaced
 
-    _must_be_there(results)
+    chosen = _kept(studies, results)
     for document in documents:
         if not document.is_file():
             raise InputError(f"A document must be a file. Got {document}.")
         before = document.read_text(encoding="utf-8")
-        after = refreshed(before, results)
+        after = refreshed(before, chosen)
         if after != before:
             replaced(document, after)
         print(f"{document}: {'changed' if after != before else 'as the rows say'}")
 
 
-def _studies(names: list[str] | None, results: Path) -> list[Study]:
-    from noumena import studies
+def _studies(files: list[str] | None, results: Path) -> list[Study]:
+    from noumena.studies import Study, study_files
 
-    return [studies.get(name, results) for name in (names or studies.names())]
+    return [Study(path, results) for path in study_files(*map(_by_its_file, files or ()))]
 
 
-def _kept(names: list[str] | None, results: Path) -> list[Study]:
+def _one(found: list[Study]) -> Study:
+    require(len(found) == 1, "The command takes one study at a time.", f"{len(found)} of them")
+    return found[0]
+
+
+def _by_its_file(name: str) -> str:
+    """A study of the folder ``papers`` by its old name, for one release."""
+    file = Path("papers", f"{name}.py")
+    if Path(name).exists() or not file.is_file():
+        return name
+    say(f"noumena: {name} is now {file}; the old name will go with the next release.")
+    return str(file)
+
+
+def _kept(files: list[str] | None, results: Path) -> list[Study]:
     """Studies whose rows are read, from a folder that is there."""
-    found = _studies(names, results)
     _must_be_there(results)
-    return found
+    return _studies(files, results)
 
 
 def _must_be_there(results: Path) -> None:
@@ -269,7 +291,6 @@ def _duration(seconds: float) -> str:
 
 def _summary(one: Study, state: Any) -> str:
     parts = [f"{state.finished} of {state.cells} cells finished"]
-    parts += [f"{state.outdated} by older code"] if state.outdated else []
     parts += [f"{state.failed} failed"] if state.failed else []
     parts += [f"{state.missing} cannot run here"] if state.missing else []
     return f"{one.name}: {', '.join(parts)}; rows in {one.store.path}."

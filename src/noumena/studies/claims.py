@@ -23,6 +23,7 @@ from typing import Literal
 import numpy as np
 
 from noumena import checks
+from noumena.deprecated import moved
 from noumena.studies.rows import lines, replaced, text_table
 
 REPRODUCED, BETTER, WORSE, NOT_COMPARABLE, NOT_RUN = "reproduced", "better", "worse", "not comparable", "not run"
@@ -34,8 +35,11 @@ ERRORS = 2.0
 ROUNDING = 1e-9
 
 
+__getattr__ = moved("noumena.studies.claims", {"Claim": "noumena.studies.claims.StudyClaim"})
+
+
 @dataclass(frozen=True)
-class Claim:
+class StudyClaim:
     """A figure of a paper beside the values of our rows.
 
     ``where`` names the table and its row, ``ours`` has one value per seed or world. ``spread`` and ``runs`` are the
@@ -68,7 +72,7 @@ class Claim:
     def within(self) -> float:
         """The largest difference that counts as none.
 
-        >>> Claim("Table 1", "MCC", 0.8, (0.7, 0.9), tolerance=0.02, spread=0.1, runs=4).within.__round__(3)
+        >>> StudyClaim("Table 1", "MCC", 0.8, (0.7, 0.9), tolerance=0.02, spread=0.1, runs=4).within.__round__(3)
         0.224
         """
         if self.spread is None or self.runs is None or not self.ours:
@@ -80,7 +84,7 @@ class Claim:
     def verdict(self) -> str:
         """One of ``VERDICTS``.
 
-        >>> [Claim("", "MCC", 0.8, (v,), tolerance=0.02).verdict for v in (0.81, 0.85, 0.7)]
+        >>> [StudyClaim("", "MCC", 0.8, (v,), tolerance=0.02).verdict for v in (0.81, 0.85, 0.7)]
         ['reproduced', 'better', 'worse']
         """
         if self.not_comparable is not None or self.published is None:
@@ -105,15 +109,15 @@ class Claim:
 HEADER = ("published in", "metric", "ours", "published", "difference", "within", "trivial", "verdict")
 
 
-def claims_table(claims: Sequence[Claim]) -> str:
+def claims_table(claims: Sequence[StudyClaim]) -> str:
     """Every claim on a line; a trivial baseline that is as good as ours is marked ``=``."""
     return text_table(HEADER, [list(line(claim).values()) for claim in claims])
 
 
-def line(claim: Claim) -> dict[str, str]:
+def line(claim: StudyClaim) -> dict[str, str]:
     """A claim in words, by column.
 
-    >>> line(Claim("Table 3: d = 3", "MCC", 0.8, (0.83, 0.85), 0.02, baseline=("x", 0.84)))["verdict"]
+    >>> line(StudyClaim("Table 3: d = 3", "MCC", 0.8, (0.83, 0.85), 0.02, baseline=("x", 0.84)))["verdict"]
     'better'
     """
     deviation = f" ± {np.std(claim.ours, ddof=1):.3f}" if len(claim.ours) > 1 else ""
@@ -135,7 +139,7 @@ def line(claim: Claim) -> dict[str, str]:
     }
 
 
-def counted(claims: Iterable[Claim]) -> dict[str, int]:
+def counted(claims: Iterable[StudyClaim]) -> dict[str, int]:
     """How many claims have each verdict."""
     found = Counter(claim.verdict for claim in claims)
     return {verdict: found[verdict] for verdict in VERDICTS}
@@ -144,7 +148,7 @@ def counted(claims: Iterable[Claim]) -> dict[str, int]:
 # ---- the gate ------------------------------------------------------------------------------------------------------
 
 
-def commit(claims: Sequence[Claim], path: str | Path) -> None:
+def commit(claims: Sequence[StudyClaim], path: str | Path) -> None:
     """Write the verdicts, to be held from now on."""
     names = [(claim.where, claim.metric) for claim in claims]
     assert len(set(names)) == len(names), "two claims of a study have the same name"
@@ -164,10 +168,10 @@ def committed(path: str | Path) -> dict[tuple[str, str], str]:
     return {(where, metric): verdict for where, metric, verdict in found[1:]}
 
 
-def broken(claims: Iterable[Claim], held: dict[tuple[str, str], str]) -> list[str]:
+def broken(claims: Iterable[StudyClaim], held: dict[tuple[str, str], str]) -> list[str]:
     """A sentence for every committed claim that was reproduced or better and is no longer.
 
-    >>> broken([Claim("Table 3", "MCC", 0.8, (0.5,), 0.02)], {("Table 3", "MCC"): "reproduced"})
+    >>> broken([StudyClaim("Table 3", "MCC", 0.8, (0.5,), 0.02)], {("Table 3", "MCC"): "reproduced"})
     ['Table 3, MCC: was reproduced, is worse.']
     """
     now = {(claim.where, claim.metric): claim.verdict for claim in claims}

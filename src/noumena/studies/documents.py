@@ -9,30 +9,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from noumena.studies import claims as verdicts
 from noumena.studies.claims import HELD, VERDICTS
-from noumena.studies.pages import paper
-from noumena.studies.study import Study, get, names
+from noumena.studies.study import Study
 
 _BLOCK = re.compile(r"(`results/([\w/]+)/rows\.csv`\n\n```text\n)(?:.*?\n)??(```)", flags=re.DOTALL)
 _COUNTS = re.compile(r"(<!-- verdicts by (paper|study) -->\n).*?(<!-- end -->)", flags=re.DOTALL)
 
 
-def refreshed(text: str, results: str | Path = "results") -> str:
-    """A page with the tables that the rows give today."""
-    text = _BLOCK.sub(lambda found: found[1] + get(found[2], results).compare() + "\n" + found[3], text)
+def refreshed(text: str, studies: Sequence[Study]) -> str:
+    """A page with the tables that the rows give today; what it quotes of other studies stays as it is."""
+    known = {study.name: study for study in studies}
+
+    def compared(found: re.Match[str]) -> str:
+        return f"{found[1]}{known[found[2]].compare()}\n{found[3]}" if found[2] in known else found[0]
+
+    text = _BLOCK.sub(compared, text)
     if not _COUNTS.search(text):
         return text
-    studies = [study for study in (get(name, results) for name in names()) if study.published]
-    tables = {"paper": counts_table(studies, paper, "paper"), "study": counts_table(studies, _linked, "study")}
+    published = [study for study in studies if study.published]
+    tables = {
+        "paper": counts_table(published, lambda study: study.paper, "paper"),
+        "study": counts_table(published, _linked, "study"),
+    }
     return _COUNTS.sub(lambda found: f"{found[1]}\n{tables[found[2]]}\n\n{found[3]}", text)
 
 
 def counts_table(studies: Sequence[Study], named: Callable[[Study], str], title: str) -> str:
     """Counts of verdicts as a Markdown table, one line for each name that studies share."""
-    groups: dict[str, list[verdicts.Claim]] = {}
+    groups: dict[str, list[verdicts.StudyClaim]] = {}
     for study in studies:
         groups.setdefault(named(study), []).extend(study.claims())
     groups = {name: claims for name, claims in groups.items() if claims}

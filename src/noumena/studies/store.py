@@ -1,7 +1,7 @@
 """Where the rows of a study live: a table that is committed, and journals that no failure tears.
 
 ``rows.csv`` holds settled rows: the parameters and results of a cell, one row or several, and with the first of them
-``cell`` (the digest of function and parameters), ``code`` (the version of the code, empty where it is not known), CPU
+``cell`` (the digest of function and parameters), ``code`` (the commit of the code, empty where it is not known), CPU
 seconds, peak memory, hardware and versions. A running study appends every finished cell to a journal of its own,
 ``journal/*.jsonl``, one line with a checksum, forced to the disk: a line that power failed in is no line. When a run
 ends its journal is folded into the table under a lock; journals of runs that died are folded by the next one, which
@@ -35,7 +35,7 @@ FACTS = (CELL, CODE, "cell seconds", "peak MB", "hardware", "versions")
 
 
 @dataclass(frozen=True)
-class Record:
+class CellRecord:
     """What a finished cell leaves: its rows, parameters among them, or its error."""
 
     cell: str
@@ -57,10 +57,10 @@ class Store:
     >>> with TemporaryDirectory() as folder:
     ...     store = Store(folder)
     ...     with store.journal() as journal:
-    ...         journal.append(Record("a1", "v1", [{"d": 3, "mcc": 0.5}]))
+    ...         journal.append(CellRecord("a1", "v1", [{"d": 3, "mcc": 0.5}]))
     ...     store.settle()
     ...     [(row["d"], row["mcc"]) for row in store.rows()], store.finished()
-    ([(3, 0.5)], {'a1': 'v1'})
+    ([(3, 0.5)], {'a1'})
     """
 
     def __init__(self, folder: str | Path):
@@ -68,17 +68,16 @@ class Store:
         self.path = self.folder / "rows.csv"
         self.journals = self.folder / "journal"
 
-    def finished(self) -> dict[str, str]:
-        """The cells that have rows and no error, and the version of the code behind each."""
-        return {cell: code for cell, (code, failed) in self.known().items() if not failed}
+    def finished(self) -> set[str]:
+        """The cells that have rows and no error."""
+        return {cell for cell, failed in self.known().items() if not failed}
 
-    def known(self) -> dict[str, tuple[str, bool]]:
-        """The cells that have rows, the version of the code behind each, and whether it failed."""
+    def known(self) -> dict[str, bool]:
+        """The cells that have rows, and whether they failed."""
         pending = list(self._pending())  # first: a journal that is folded in the meantime is then in the table
-        found = {cell: (code, failed) for cell, code, failed in _scanned(self.path)}
+        found = dict(_scanned(self.path))
         for record in pending:
-            if not record.failed or found.get(record.cell, ("", True))[1]:
-                found[record.cell] = record.code, record.failed
+            found[record.cell] = record.failed and found.get(record.cell, True)
         return found
 
     def rows(self) -> list[Row]:
@@ -131,7 +130,7 @@ class Store:
             part.unlink(missing_ok=True)
         write(rows, self.path)
 
-    def _pending(self) -> Iterator[Record]:
+    def _pending(self) -> Iterator[CellRecord]:
         for path in sorted(self.journals.glob("*.jsonl")):
             yield from _read_journal(path)
 
@@ -145,7 +144,7 @@ class Journal:
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         synchronised(path.parent)
 
-    def append(self, *records: Record) -> None:
+    def append(self, *records: CellRecord) -> None:
         """Write cells to the disk, all the way."""
         for record in records:
             text = json.dumps(asdict(record), default=_plain, separators=(",", ":"))
@@ -168,7 +167,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _read_journal(path: Path) -> Iterator[Record]:
+def _read_journal(path: Path) -> Iterator[CellRecord]:
     """The whole lines of a journal; one that was torn is left out."""
     try:
         lines = path.read_bytes().split(b"\n")
@@ -178,22 +177,21 @@ def _read_journal(path: Path) -> Iterator[Record]:
         text, _, checksum = line.rpartition(b"\t")
         if text and checksum == b"%08x" % zlib.crc32(text):
             with suppress(ValueError, TypeError):  # a whole line that is no record
-                yield Record(**json.loads(text))
+                yield CellRecord(**json.loads(text))
 
 
-def _scanned(path: Path) -> Iterator[tuple[str, str, bool]]:
-    """Cell, code and failure of every row of a table, without looking at the rest."""
+def _scanned(path: Path) -> Iterator[tuple[str, bool]]:
+    """Cell and failure of every row of a table, without looking at the rest."""
     header, *below = lines(path) or [[]]
     if CELL not in header:
         return
-    cell = header.index(CELL)
-    code, error = (header.index(name) if name in header else None for name in (CODE, ERROR))
+    cell, error = header.index(CELL), header.index(ERROR) if ERROR in header else None
     for line in below:
         if line[cell]:
-            yield line[cell], "" if code is None else line[code], error is not None and bool(line[error])
+            yield line[cell], error is not None and bool(line[error])
 
 
-def _merged(rows: Iterable[Row], records: Iterable[Record]) -> list[Row]:
+def _merged(rows: Iterable[Row], records: Iterable[CellRecord]) -> list[Row]:
     """Rows with those of the records, every cell once: a success replaces what was there, a failure nothing."""
     kept: dict[Any, list[Row]] = {}
     for row in rows:
@@ -205,11 +203,11 @@ def _merged(rows: Iterable[Row], records: Iterable[Record]) -> list[Row]:
     return [row for group in kept.values() for row in group]
 
 
-def _record(rows: list[Row]) -> Record:
+def _record(rows: list[Row]) -> CellRecord:
     first = rows[0]
     plain = [{name: value for name, value in row.items() if name not in FACTS} for row in rows]
     facts = {name: first.get(name) for name in FACTS[2:]}
-    return Record(first[CELL], first.get(CODE) or "", plain, facts, first.get(ERROR) is not None)
+    return CellRecord(first[CELL], first.get(CODE) or "", plain, facts, first.get(ERROR) is not None)
 
 
 def _made(folder: Path) -> None:

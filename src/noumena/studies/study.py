@@ -1,11 +1,11 @@
-"""A study: a published table or figure, declared once as a module, run anywhere, compared under a stated tolerance.
+"""A study: a table or a figure, declared once in a Python file, run anywhere, compared under a stated tolerance.
 
-A module of this room is a study when it has ``cells``, ``cell`` and ``compare``. On top stand its constants:
+Any file is a study when it has ``cells``, ``cell`` and ``compare``. On top may stand its constants:
 
 - ``PUBLISHED``: the figures of the paper; ``TOLERANCE``: the difference from them that counts as none;
 - ``BUDGET``: CPU-minutes of the whole grid on one core.
 
-Then its functions:
+Its functions:
 
 - ``cells()``: the parameters of every cell, ``seed`` among them; ``cell(**parameters)``: a row or several. A cell may
   ask for ``device``, and for ``folder``, in which the studies of a paper keep what is expensive;
@@ -15,34 +15,35 @@ Then its functions:
 - ``missing(**parameters)``: the sentence that says which file a cell lacks; ``KNOWN``: studies with the same cells;
 - ``together(seeds, **shared)``: rows by seed, for cells that differ in their seed alone and can be one program.
 
-A cell is known by its function and parameters, and by the version of the code that it runs: finished cells are never
-computed again, changed ones are. Rows whose version was not recorded count as finished.
+A cell is known by its function and parameters, and is never computed again once it is finished, unless that is asked
+for. With its rows stand the commit of the study's repository and the versions of packages.
 """
 
 from __future__ import annotations
 
-import ast
+import os
 import time
+import warnings
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeGuard
+from types import ModuleType
+from typing import Any
 
 from noumena import checks
-from noumena.report.curves import Figure
+from noumena.charts import CurveChart
 from noumena.studies import claims as verdicts
-from noumena.studies.claims import Claim
+from noumena.studies.claims import StudyClaim
 from noumena.studies.engine import SEED, Conditions, Task, digest, records
-from noumena.studies.fingerprints import code_version
+from noumena.studies.files import NEEDED, PAPERS, StudyFile, study_files
 from noumena.studies.limits import Limits
+from noumena.studies.provenance import commit_of
 from noumena.studies.rows import Row
 from noumena.studies.store import CELL, CODE, FACTS, Store
 
-ROOM = Path(__file__).parent
-NEEDED = ("cells", "cell", "compare")
 TIDY = ("study", CELL, CODE, SEED, "metric", "value", "parameters", *FACTS[2:])
 """Columns of tidy rows."""
 
@@ -59,50 +60,73 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class State:
-    """The cells of a study: how many there are, are finished, were computed by other code, failed, cannot run here."""
+class StudyState:
+    """The cells of a study: how many there are, are finished, failed, cannot run here."""
 
     cells: int
     finished: int
-    outdated: int
     failed: int
     missing: int
 
 
 class Study:
-    """A study and the folder in which its rows live."""
+    """A study and the folder in which its rows live.
 
-    def __init__(self, module: Any, results: str | Path = "results"):
-        self.module = module
-        self.name = "/".join(module.__name__.removeprefix("noumena.studies.").split("."))
+    Parameters
+    ----------
+    source : path or module
+        A Python file with ``cells``, ``cell`` and ``compare``, or the same imported.
+    results : path
+        The folder below which rows live, each study's under its name.
+
+    Attributes
+    ----------
+    name : str
+        The path of the file within its topmost package: ``ddl/table3``, or ``my_study`` where it is in none.
+    """
+
+    def __init__(self, source: str | Path | ModuleType, results: str | Path = "results"):
+        self.file = StudyFile.at((source.__file__ or "") if isinstance(source, ModuleType) else source)
+        self.module: Any = self.file.load()
+        lacks = [name for name in NEEDED if not hasattr(self.module, name)]
+        checks.require(not lacks, f"A study must define {', '.join(NEEDED)}.", f"{source} without {', '.join(lacks)}")
+        self.name = self.file.module.replace(".", "/")
         self.results = Path(results)
         self.store = Store(self.results / self.name)
-        self.others = [Store(self.store.folder.parent / other) for other in getattr(module, "KNOWN", ())]
+        self.others = [Store(self.store.folder.parent / other) for other in getattr(self.module, "KNOWN", ())]
 
     @property
     def title(self) -> str:
         """The first line of its docstring."""
-        return (self.module.__doc__ or self.name).splitlines()[0]
+        return ((self.module.__doc__ or "").strip() or self.name).splitlines()[0]
 
     @property
     def caption(self) -> str:
         """The rest of its docstring, a line for each paragraph."""
-        text = "\n".join((self.module.__doc__ or "").splitlines()[1:]).strip()
+        text = "\n".join((self.module.__doc__ or "").strip().splitlines()[1:]).strip()
         return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n")).replace("`", "").replace("**", "")
+
+    @property
+    def paper(self) -> str:
+        """What its package is about: the docstring up to the colon; its own name where it is in none."""
+        package = self.file.module.rpartition(".")[0]
+        about = import_module(package).__doc__ if package else None
+        return (about or self.name).strip().partition(":")[0]
 
     @property
     def published(self) -> bool:
         """Whether its claims are of published figures, and not expectations of our own."""
         return getattr(self.module, "PUBLISHED", ()) is not None
 
+    @property
+    def path(self) -> str:
+        """Its file, as seen from here."""
+        return os.path.relpath(self.file.path)
+
     @cached_property
     def code(self) -> str:
-        """The version of the code that its cells run."""
-        return code_version(*(f for f in (self.module.cell, self._together) if f is not None))
-
-    @property
-    def _together(self) -> Callable[..., Any] | None:
-        return getattr(self.module, "together", None)
+        """The commit of its repository, ``+`` when code there has changed; empty without git."""
+        return commit_of(self.file.path)
 
     # ---- cells -----------------------------------------------------------------------------------------------------
 
@@ -120,31 +144,30 @@ class Study:
         )
         return chosen
 
-    def state(self, *, tiny: bool = False, only: Mapping[str, Any] | None = None) -> State:
+    def state(self, *, tiny: bool = False, only: Mapping[str, Any] | None = None) -> StudyState:
         """How many of its cells are finished."""
         asked = {digest(self.module.cell, parameters): parameters for parameters in self.cells(tiny=tiny, only=only)}
         known, done = self.store.known(), self._finished()
-        return State(
+        return StudyState(
             cells=len(asked),
             finished=sum(cell in done for cell in asked),
-            outdated=sum(done.get(cell, "") not in ("", self.code) for cell in asked),
             failed=sum(cell in known and cell not in done for cell in asked),
             missing=sum(cell not in done and self._lacks(asked[cell]) is not None for cell in asked),
         )
 
-    def _finished(self) -> dict[str, str]:
-        """The cells that have rows, here or in a study with the same cells, and the code behind each."""
-        return {cell: code for store in (*self.others, self.store) for cell, code in store.finished().items()}
+    def _finished(self) -> set[str]:
+        """The cells that have rows, here or in a study with the same cells."""
+        return self.store.finished().union(*(store.finished() for store in self.others))
 
     def _rows(self, asked: Container[Any]) -> list[Row]:
         """The rows of some cells, and of those that are not finished here the rows of a study with the same cells."""
         found = [row for row in self.store.rows() if row.get(CELL) in asked]
         here = self.store.finished()
         for store in self.others:
-            there = store.finished().keys() - here
+            there = store.finished() - here
             found = [row for row in found if row[CELL] not in there]
             found += [row for row in store.rows() if row.get(CELL) in asked and row[CELL] in there]
-            here |= dict.fromkeys(there, "")
+            here |= there
         return found
 
     def _lacks(self, parameters: Row) -> str | None:
@@ -165,7 +188,7 @@ class Study:
         tiny: bool = False,
         only: Mapping[str, Any] | None = None,
     ) -> Study:
-        """Compute the cells that are missing, failed or changed; rows are on the disk cell by cell.
+        """Compute the cells that are missing or failed; rows are on the disk cell by cell.
 
         ``only`` chooses cells by their values, ``tiny`` the miniature; ``again`` also computes those that are finished.
         What cannot run here for want of a file is left out.
@@ -194,13 +217,12 @@ class Study:
         left = {
             key: parameters
             for key, parameters in asked.items()
-            if (again or done.get(key, "?") not in ("", self.code)) and self._lacks(parameters) is None
+            if (again or key not in done) and self._lacks(parameters) is None
         }
-        together = self._together
-        if together is None:
-            return [Task((key,), self.code, (parameters,), cell) for key, parameters in left.items()]
+        if not hasattr(self.module, "together"):
+            return [Task((key,), self.code, (parameters,), self.file) for key, parameters in left.items()]
         return [
-            Task(tuple(group), self.code, tuple(group.values()), together, tuple(p[SEED] for p in group.values()))
+            Task(tuple(group), self.code, tuple(group.values()), self.file, "together", _seeds(group))
             for group in _groups(left)
         ]
 
@@ -220,11 +242,11 @@ class Study:
         """Our rows beside the published table."""
         return self.module.compare(self.rows(tiny=tiny))
 
-    def claims(self, *, tiny: bool = False) -> list[Claim]:
+    def claims(self, *, tiny: bool = False) -> list[StudyClaim]:
         """Every published figure beside ours."""
         return self.module.claims(self.rows(tiny=tiny)) if hasattr(self.module, "claims") else []
 
-    def figures(self, *, tiny: bool = False) -> list[Figure]:
+    def figures(self, *, tiny: bool = False) -> list[CurveChart]:
         """Curves like those of the paper."""
         return self.module.figures(self.rows(tiny=tiny)) if hasattr(self.module, "figures") else []
 
@@ -239,31 +261,21 @@ class Study:
 
 
 def names() -> list[str]:
-    """All studies of this library, by the files that there are."""
-    return [
-        path.relative_to(ROOM).with_suffix("").as_posix()
-        for path in sorted(ROOM.glob("*/*.py"))
-        if set(NEEDED) <= _top_level(path)
-    ]
+    """Old: the names of all studies in the folder ``papers``; now ``study_files()``."""
+    _old("names()", "study_files()")
+    return [StudyFile.at(path).module.replace(".", "/") for path in study_files()]
 
 
 def get(name: str, results: str | Path = "results") -> Study:
-    """A study by its name, such as ``ddl/table3``, with its rows in a folder of results."""
-    checks.one_of(name, "study", tuple(names()))
-    return Study(import_module("noumena.studies." + name.replace("/", ".")), results)
+    """Old: the study of that name in the folder ``papers``; now ``Study`` of its file."""
+    path = Path(PAPERS, f"{name}.py")
+    _old("get(name)", "Study(path)")
+    return Study(path, results)
 
 
-def _top_level(path: Path) -> set[str]:
-    """Names that a file defines or imports at its top."""
-    body = ast.parse(path.read_text(encoding="utf-8")).body
-    stored = {one.id for node in body if isinstance(node, ast.Assign) for one in ast.walk(node) if _stored(one)}
-    defined = {node.name for node in body if isinstance(node, ast.FunctionDef)}
-    imported = {alias.asname or alias.name for node in body if isinstance(node, ast.ImportFrom) for alias in node.names}
-    return stored | defined | imported
-
-
-def _stored(node: ast.AST) -> TypeGuard[ast.Name]:
-    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+def _old(name: str, new: str) -> None:
+    told = f"noumena.studies.{name} is now noumena.studies.{new}; the old name will go with the next release."
+    warnings.warn(told, DeprecationWarning, stacklevel=3)
 
 
 def _same(value: Any, asked: Any) -> bool:
@@ -277,6 +289,10 @@ def _groups(left: dict[str, Row]) -> Iterator[dict[str, Row]]:
         shared = repr(sorted((name, repr(value)) for name, value in parameters.items() if name != SEED))
         found.setdefault(shared, {})[key] = parameters
     yield from found.values()
+
+
+def _seeds(group: dict[str, Row]) -> tuple[int, ...]:
+    return tuple(parameters[SEED] for parameters in group.values())
 
 
 def _tidied(study: str, row: Row, parameters: Row) -> Iterator[Row]:

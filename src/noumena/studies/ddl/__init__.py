@@ -1,1 +1,0 @@
-"""Diverse dictionary learning: its figures and tables, and what they leave out."""

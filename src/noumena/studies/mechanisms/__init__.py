@@ -1,1 +1,0 @@
-"""Mechanistic independence: slots that overlap."""

@@ -1,1 +1,0 @@
-"""Near-identifiability: how near two runs are, what disentangles, what generalises."""

@@ -1,1 +1,0 @@
-"""Degenerate mixtures: tables of synthetic worlds and of balls, and what they leave out."""

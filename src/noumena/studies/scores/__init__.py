@@ -1,1 +1,0 @@
-"""Known answers: what the scores of the field say of cases whose answer is known."""
