@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from noumena.audits.rule import beats_twin, reference, smallest_group
+from noumena.audits.rule import equally_good, reference, smallest_group
 from noumena.guarantees.agreement import AFFINE, PERMUTATION, RIGID
 
 CHANCE = {PERMUTATION: 0.28, RIGID: 0.2, AFFINE: 0.21}
@@ -44,6 +44,6 @@ def test_chance_is_that_of_the_map_that_knows_least():
 
 def test_errors_beyond_two_deviations_are_not_as_good():
     lost = np.array([-1.0, 1.0]) * 0.01
-    assert beats_twin(lost + 0.02, 0.2)
-    assert beats_twin(lost + 0.039, 0.2)
-    assert not beats_twin(lost + 0.041, 0.2)
+    assert equally_good(lost + 0.02, 0.2)
+    assert equally_good(lost + 0.039, 0.2)
+    assert not equally_good(lost + 0.041, 0.2)

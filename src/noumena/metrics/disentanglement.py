@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections import namedtuple
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -153,55 +152,35 @@ def dci(
     factors = factors_of(z, discrete)
     values, z_hat = pair(factors, z_hat)
     varying = factors.varying
-    measure = partial(
-        _measured,
-        varying=varying,
-        discrete=tuple(factors.discrete[j] for j in varying),
-        kinds=factors.told,
-        trees=trees,
-        held_out=held_out,
-        seed=seed,
-    )
+    discrete, kinds = tuple(factors.discrete[j] for j in varying), factors.told  # of all rows, not of their halves
+
+    def measure(z: np.ndarray, z_hat: np.ndarray) -> DCI:
+        rows = split_rows(seeds.numpy_generator(seed, "rows of dci").permutation(len(z)), held_out)
+        z, importance = z[:, varying], np.zeros((z_hat.shape[1], z.shape[1]))
+        fitted = fit_trees(z_hat, z, discrete, rows, trees=trees, seed=seed)
+        importance[:, varying] = fitted.importance
+        judged = zip(z[rows.judge].T, fitted.predicted.T, discrete, strict=True)
+        known = np.array([informed(truth, predicted, discrete=kind) for truth, predicted, kind in judged])
+        informativeness = float(known.mean()) if len(known) else 0.0
+        return DCI(
+            forgives=Ambiguity("element-wise"),
+            disentanglement=disentanglement(fitted.importance),
+            completeness=completeness(fitted.importance),
+            informativeness=informativeness,
+            error=1 - informativeness,
+            importance=importance,
+            varying=varying,
+            per_latent=purity(fitted.importance),
+            weights=importance.sum(axis=1) / (importance.sum() or 1),
+            per_factor=purity(fitted.importance.T),
+            per_factor_informativeness=known,
+            kinds=kinds,
+            trees=trees,
+            rows=len(rows.judge),
+            held_out=held_out,
+        )
+
     return evaluate(measure, values, z_hat, shuffles=shuffles, ceiling=ceiling, subsamples=subsamples, seed=seed)
-
-
-def _measured(
-    z: np.ndarray,
-    z_hat: np.ndarray,
-    *,
-    varying: np.ndarray,
-    discrete: tuple[bool, ...],
-    kinds: str,
-    trees: str,
-    held_out: bool,
-    seed: int,
-) -> DCI:
-    """The three scores; kinds and varying factors are those of all rows."""
-    rows = split_rows(seeds.numpy_generator(seed, "rows of dci").permutation(len(z)), held_out)
-    z, importance = z[:, varying], np.zeros((z_hat.shape[1], z.shape[1]))
-    fitted = fit_trees(z_hat, z, discrete, rows, trees=trees, seed=seed)
-    importance[:, varying] = fitted.importance
-    known = np.array(
-        [informed(z[rows.judge, j], fitted.predicted[:, j], discrete=kind) for j, kind in enumerate(discrete)]
-    )
-    informativeness = float(known.mean()) if len(known) else 0.0
-    return DCI(
-        forgives=Ambiguity("element-wise"),
-        disentanglement=disentanglement(fitted.importance),
-        completeness=completeness(fitted.importance),
-        informativeness=informativeness,
-        error=1 - informativeness,
-        importance=importance,
-        varying=varying,
-        per_latent=purity(fitted.importance),
-        weights=importance.sum(axis=1) / (importance.sum() or 1),
-        per_factor=purity(fitted.importance.T),
-        per_factor_informativeness=known,
-        kinds=kinds,
-        trees=trees,
-        rows=len(rows.judge),
-        held_out=held_out,
-    )
 
 
 def purity(R: Float[np.ndarray, "row column"]) -> Float[np.ndarray, " row"]:

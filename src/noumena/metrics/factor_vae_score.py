@@ -132,43 +132,32 @@ def factor_vae_score(
     seed = seeds.seed_of(random_state)
     factors = factors_of(z, discrete)
     truth, latents = pair(factors, z_hat)
-    protocol = _VoteSettings.of(votes, batch_size, seed)
+    two = isinstance(votes, tuple | list) and len(votes) == 2
+    checks.require(two, "votes must be two numbers, for training and for the test.", repr(votes))
+    votes = tuple(checks.count(number, "The number of votes") for number in votes)
+    batch_size = checks.count(batch_size, "batch_size", minimum=2)
     prune = checks.number(prune, "prune", minimum=0)
     fixed = fixed_factors(factors, bins=bins, min_group=min_group)
     groups = fixed.groups.astype(np.float64)
 
     def measure(groups: np.ndarray, latents: np.ndarray, prune: float = prune) -> FactorVAEScore:
-        return _score(replace(fixed, groups=groups.astype(np.int64)), latents, prune, protocol)
+        return _score(replace(fixed, groups=groups.astype(np.int64)), latents, prune, (votes, batch_size, seed))
 
     record = evaluate(measure, groups, latents, shuffles=shuffles, subsamples=subsamples, seed=seed)
     top = measure(groups, truth, 0.0).score if ceiling else None
     return replace(record, ceiling=top, kinds=str(factors))
 
 
-@dataclass(frozen=True)
-class _VoteSettings:
-    """How many votes of how many rows, and from which seed."""
-
-    votes: tuple[int, int]
-    batch_size: int
-    seed: int
-
-    @classmethod
-    def of(cls, votes: Any, batch_size: Any, seed: Any) -> _VoteSettings:
-        two = isinstance(votes, tuple | list) and len(votes) == 2
-        checks.require(two, "votes must be two numbers, for training and for the test.", repr(votes))
-        training, test = (checks.count(number, "The number of votes") for number in votes)
-        size = checks.count(batch_size, "batch_size", minimum=2)
-        return cls((training, test), size, checks.count(seed, "seed", minimum=0))
-
-    def tables(self, fixed: FixedFactors, latents: np.ndarray) -> list[np.ndarray]:
-        """Training and test votes, counted (latent, factor)."""
-        shape, tables = (latents.shape[1], len(fixed.used)), []
-        for purpose, number in zip(("training votes", "test votes"), self.votes, strict=True):
-            factor, rows = fixed.draw(number, self.batch_size, seeds.numpy_generator(self.seed, purpose))
-            cells = np.ravel_multi_index((least_variable(latents, rows), factor), shape)
-            tables.append(np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape))
-        return tables
+def _count_votes(
+    fixed: FixedFactors, latents: np.ndarray, votes: tuple[int, ...], batch_size: int, seed: int
+) -> list[np.ndarray]:
+    """Training and test votes, counted (latent, factor)."""
+    shape, tables = (latents.shape[1], len(fixed.used)), []
+    for purpose, number in zip(("training votes", "test votes"), votes, strict=True):
+        factor, rows = fixed.draw(number, batch_size, seeds.numpy_generator(seed, purpose))
+        cells = np.ravel_multi_index((least_variable(latents, rows), factor), shape)
+        tables.append(np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape))
+    return tables
 
 
 def least_variable(
@@ -202,13 +191,14 @@ def accuracy(votes: Int[np.ndarray, "latent factor"], named: Int[np.ndarray, " l
     return float(votes[names, named[names]].sum() / max(votes.sum(), 1))
 
 
-def _score(fixed: FixedFactors, latents: np.ndarray, prune: float, protocol: _VoteSettings) -> FactorVAEScore:
+def _score(fixed: FixedFactors, latents: np.ndarray, prune: float, voting: tuple[Any, int, int]) -> FactorVAEScore:
     largest = np.abs(latents).max(axis=0)
     unit = latents / np.where(largest > 0, largest, 1)  # any unit of measurement: squares stay in range
     spread = np.where(np.ptp(unit, axis=0) > 0, unit.std(axis=0, ddof=1), 0)
     pruned = (spread > 0) & (spread * largest < prune)
     active = np.flatnonzero((spread > 0) & ~pruned)
-    training, test = protocol.tables(fixed, unit[:, active] / spread[active]) if len(active) else 2 * [_nothing(fixed)]
+    nobody = np.zeros((0, len(fixed.used)), dtype=np.int64)
+    training, test = _count_votes(fixed, unit[:, active] / spread[active], *voting) if len(active) else (nobody, nobody)
     named = np.where(training.sum(axis=1) > 0, training.argmax(axis=1), -1)
     used = np.array(fixed.used)
     return FactorVAEScore(
@@ -219,14 +209,10 @@ def _score(fixed: FixedFactors, latents: np.ndarray, prune: float, protocol: _Vo
         factors=used,
         named=np.where(named < 0, -1, used[named]),
         kinds="",
-        notes=fixed.notes + _notes(fixed, protocol.batch_size, active, np.flatnonzero(pruned), prune),
+        notes=fixed.notes + _notes(fixed, voting[1], active, np.flatnonzero(pruned), prune),
         rows=len(latents),
         forgives=Ambiguity("permutation+scaling"),
     )
-
-
-def _nothing(fixed: FixedFactors) -> np.ndarray:
-    return np.zeros((0, len(fixed.used)), dtype=np.int64)
 
 
 def _notes(fixed: FixedFactors, batch_size: int, active: np.ndarray, pruned: np.ndarray, prune: float) -> tuple:

@@ -33,7 +33,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from noumena import checks, seeds
-from noumena.ambiguity import Ambiguity, Blocks
+from noumena.ambiguity import Ambiguity
 from noumena.deprecated import renamed
 from noumena.metrics.factors import FactorTable, factors_of
 from noumena.metrics.preprocessing import HELD_OUT, in_range, slices
@@ -147,21 +147,33 @@ def image_sis(
     coded, layout = _coded(objects, there, factors)
     most = checks.count(max_rows, "max_rows", minimum=10)
 
-    def told(a: Objects, b: Slots) -> _Told:
-        return _told(a, b, layout, most=most, held_out=held_out, seed=seed)
+    def readouts(a: Objects, b: Slots) -> tuple[float, dict[str, Any]]:
+        fields = _readouts(a, b, layout, most=most, held_out=held_out, seed=seed)
+        return float((fields["own"] - fields["other"]).mean()), fields
 
     def measure(a: np.ndarray, b: np.ndarray) -> ImageSlotIdentifiability:
         a, b = a.reshape(len(a), k, -1), b.reshape(len(b), *slots.shape[1:])
-        ceiling = best if len(a) == n else told(a, _true_slots(a, b.shape[1], seed)).gap
-        return _record(told(a, b), ceiling, blocks, held_out=held_out, kinds=str(factors))
+        ceiling = best if len(a) == n else readouts(a, _true_slots(a, b.shape[1], seed))[0]
+        raw, fields = readouts(a, b)
+        known = ceiling > LEAST_CEILING
+        return ImageSlotIdentifiability(
+            score=float(np.clip(raw / ceiling, -1, 1)) if known else 0.0,
+            raw=raw,
+            raw_ceiling=ceiling,
+            held_out=held_out,
+            kinds=str(factors),
+            forgives=Ambiguity("block-wise", blocks),
+            ceiling=float(known),
+            **fields,
+        )
 
-    best = told(coded, _true_slots(coded, slots.shape[1], seed)).gap
+    best, _ = readouts(coded, _true_slots(coded, slots.shape[1], seed))
     blocks = tuple(tuple(range(j * d, j * d + d)) for j in range(k))
     flat = coded.reshape(n, -1), slots.reshape(n, -1)
     return evaluate(measure, *flat, shuffles=shuffles, subsamples=subsamples, seed=seed)
 
 
-# ---- what slots tell --------------------------------------------------------------------------------------
+# ---- scores of readouts -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -177,8 +189,8 @@ class _Layout:
         widths = [part.stop - part.start for part in self.parts]
         return np.repeat([spread or 1.0 for spread in spreads], widths)
 
-    def told(self, rows: np.ndarray, guesses: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
-        """R² or the share of right classes beyond guessing, for every latent; below 0 counts 0."""
+    def scores(self, rows: np.ndarray, guesses: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
+        """R² or scaled balanced accuracy of every latent; below 0 counts 0."""
         kinds = zip(self.parts, self.discrete, strict=True)
         return np.array(
             [
@@ -190,40 +202,10 @@ class _Layout:
         ).clip(min=0)
 
 
-@dataclass(frozen=True, eq=False)
-class _Told:
-    """What an object's own slot and another tell of every latent, and the matching of slots to objects."""
-
-    own: np.ndarray
-    other: np.ndarray
-    matching: np.ndarray
-    images: np.ndarray
-    rows: int
-
-    @property
-    def gap(self) -> float:
-        return float((self.own - self.other).mean())
-
-
-def _record(readouts: _Told, ceiling: float, blocks: Blocks, *, held_out: bool, kinds: str) -> ImageSlotIdentifiability:
-    return ImageSlotIdentifiability(
-        score=float(np.clip(readouts.gap / ceiling, -1, 1)) if ceiling > LEAST_CEILING else 0.0,
-        raw=readouts.gap,
-        raw_ceiling=ceiling,
-        own=readouts.own,
-        other=readouts.other,
-        matching=readouts.matching,
-        images=readouts.images,
-        rows=readouts.rows,
-        held_out=held_out,
-        kinds=kinds,
-        forgives=Ambiguity("block-wise", blocks),
-        ceiling=float(ceiling > LEAST_CEILING),
-    )
-
-
-def _told(objects: Objects, slots: Slots, layout: _Layout, *, most: int, held_out: bool, seed: int) -> _Told:
-    """Fit both readouts on some images and judge them on others; objects with NaN are absent."""
+def _readouts(
+    objects: Objects, slots: Slots, layout: _Layout, *, most: int, held_out: bool, seed: int
+) -> dict[str, Any]:
+    """Scores of both readouts, fitted on some images and scored on others; objects with NaN are absent."""
     seen = np.flatnonzero((~np.isnan(objects[:, :, 0])).any(axis=1))
     order = seeds.numpy_generator(seed, "images of image sis").permutation(seen)[:most]
     images, held = np.sort(order), order[: max(2, round(HELD_OUT * len(order)))]
@@ -240,8 +222,10 @@ def _told(objects: Objects, slots: Slots, layout: _Layout, *, most: int, held_ou
     own, matching = readout.settled(allowed)
     other, _ = readout.settled(allowed & (matching[:, None] != np.arange(slots.shape[1])[:, None]))
     rows, guesses = objects[judge][there[judge]], [(g * scale + mean)[judge][there[judge]] for g in (own, other)]
-    shares = [layout.told(rows, guess, mean) for guess in guesses]
-    return _Told(own=shares[0], other=shares[1], matching=matching, images=images, rows=int(judge.sum()))
+    scores = [layout.scores(rows, guess, mean) for guess in guesses]
+    return {
+        "own": scores[0], "other": scores[1], "matching": matching, "images": images, "rows": int(judge.sum()),
+    }  # fmt: skip
 
 
 def _explained(y: np.ndarray, guess: np.ndarray) -> float:
