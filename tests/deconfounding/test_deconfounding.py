@@ -36,7 +36,7 @@ def test_where_one_source_tells_the_label_the_axes_of_ica_help_and_it_is_told(fo
     assert found.score("ica").auroc.mean > 0.95
     assert found.score("random").auroc.mean < 0.85
     over = {d.over: d.auroc for d in found.differences if d.condition == "ica"}
-    assert over["random"].told
+    assert over["random"].significant
     assert over["random"].mean > 0.1
     assert "over random rotations (significant)" in found.headline
 

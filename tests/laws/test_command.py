@@ -153,7 +153,7 @@ REFUSED: list[tuple[list[Any], str]] = [
     }.items()),
     (["fit", "two.npz", "--image", *FIT], "must hold one array, or --key must name one. Got arrays a, b and key None"),
     (["fit", "words.csv", "--image", *FIT], "Images must be a .npy or .npz file, or a folder. Got words.csv"),
-    (["fit", "nothing", "--image", *FIT], "A folder must hold pictures"),
+    (["fit", "nothing", "--image", *FIT], "A folder must hold images"),
     (["fit", "images.npy", "--image", *FIT, "--key", "x"], "--key must come with a .npz file. Got "),
     # ---- certify -----------------------------------------------------------------------------------------------
     *((["certify", f"{name}.csv"], sentence) for name, sentence in {

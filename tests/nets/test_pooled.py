@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from noumena import seeds
+from noumena.nets.conv import kaiming_normal
 from noumena.nets.pooled import (
     GaussianMaps,
     PooledDecoder,

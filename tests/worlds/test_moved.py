@@ -39,8 +39,8 @@ def test_a_renamed_class_keeps_its_old_name_for_one_release(room, old, new):
 
 def test_bootstrap_is_subsamples():
     z = np.random.default_rng(0).normal(size=(40, 2))
-    with pytest.warns(DeprecationWarning, match="subsamples=…"):
-        old = nm.metrics.mcc(z, z, subsamples=10)
+    with pytest.warns(DeprecationWarning, match="bootstrap=…"):
+        old = nm.metrics.mcc(z, z, bootstrap=10)
     assert old.uncertainty == nm.metrics.mcc(z, z, subsamples=10).uncertainty
 
 

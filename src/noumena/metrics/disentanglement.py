@@ -152,7 +152,10 @@ def dci(
     factors = factors_of(z, discrete)
     values, z_hat = pair(factors, z_hat)
     varying = factors.varying
-    discrete, kinds = tuple(factors.discrete[j] for j in varying), factors.told  # of all rows, not of their halves
+    discrete, kinds = (
+        tuple(factors.discrete[j] for j in varying),
+        factors.description,
+    )  # of all rows, not of their halves
 
     def measure(z: np.ndarray, z_hat: np.ndarray) -> DCI:
         rows = split_rows(seeds.numpy_generator(seed, "rows of dci").permutation(len(z)), held_out)

@@ -170,7 +170,7 @@ def modularity(
         checks.one_of(regression, "regression", REGRESSIONS),
     )
     truth, z_hat = sample(z, z_hat, discrete=discrete, max_rows=max_rows, seed=seed)
-    settings = {"regression": regression, "held_out": held_out, "kinds": truth.told}
+    settings = {"regression": regression, "held_out": held_out, "kinds": truth.description}
 
     def measure(z: np.ndarray, z_hat: np.ndarray) -> Modularity:
         here = replace(truth, values=z)

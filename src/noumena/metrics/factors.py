@@ -62,7 +62,7 @@ class FactorTable:
         return replace(self, values=self.values[rows])
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The kinds, and the factors that are left out because they are constant."""
         constant = [name for j, name in enumerate(self.names) if j not in self.varying]
         return str(self) + (f"; constant and left out {checks.listed(constant)}" if constant else "")

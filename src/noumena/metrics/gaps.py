@@ -215,7 +215,7 @@ def mig(
     seed = seeds.seed_of(random_state)
     how = information_estimator(estimator, neighbours, bins)
     truth, z_hat = sample(z, z_hat, discrete=discrete, max_rows=max_rows, seed=seed)
-    kinds = truth.told
+    kinds = truth.description
 
     def measure(z: np.ndarray, z_hat: np.ndarray) -> MutualInformationGap:
         here = replace(truth, values=z)
@@ -337,7 +337,7 @@ def sap(
     """
     seed = seeds.seed_of(random_state)
     truth, z_hat = sample(z, z_hat, discrete=discrete, max_rows=max_rows, seed=seed)
-    kinds = truth.told
+    kinds = truth.description
     by_units = published and any(truth.discrete)
     large = float(np.abs(z_hat).max())
     checks.require(not by_units or large < LARGEST, "Latents in their units must be below 1e6.", f"{large:.3g}")

@@ -209,7 +209,9 @@ def infomec(
     values, latents = values[order], latents[order]
     span = np.ptp(values, axis=0)
     checks.require(bool(span.any()), "Some source must vary.", f"{values.shape[1]} constant columns of z")
-    settings = _ScoringSettings(neighbours, prune, held_out and not published, published, known.discrete, known.told)
+    settings = _ScoringSettings(
+        neighbours, prune, held_out and not published, published, known.discrete, known.description
+    )
     measure = partial(_scored, settings=settings)
     values = values / np.where(span > 0, span, 1)
     return evaluate(measure, values, latents, shuffles=shuffles, ceiling=ceiling, subsamples=subsamples, seed=seed)
