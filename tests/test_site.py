@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from importlib.util import find_spec
+from inspect import ismodule
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,15 @@ def test_a_room_page_says_what_the_room_does_not_do(page):
 def test_every_page_is_in_the_navigation_and_every_entry_is_a_page():
     entries = re.findall(r":\s+([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     assert sorted(entries) == [page.relative_to(DOCS).as_posix() for page in PAGES]
+
+
+def test_the_api_reference_has_every_public_name_and_no_other():
+    named = re.findall(r"^::: noumena\.([\w.]+)\.(\w+)$", (DOCS / "api.md").read_text(), re.MULTILINE)
+    for module, name in named:
+        assert hasattr(importlib.import_module(f"noumena.{module}"), name), name
+    public = {name for name in nm.__all__ if not ismodule(getattr(nm, name))}
+    assert public <= {name for _, name in named}
+    assert len(set(named)) == len(named)
 
 
 def test_the_gallery_shows_every_example_and_no_other():
