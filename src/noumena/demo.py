@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,11 @@ from joblib import Parallel, delayed
 from sklearn.decomposition import PCA, FastICA
 from sklearn.exceptions import ConvergenceWarning
 
+from noumena.ambiguity import align
 from noumena.estimators import VAE, Training
 from noumena.guarantees import StructureCertificate, certify
 from noumena.metrics import agreement, mcc, structure_distance
+from noumena.metrics.correlation import Correlation
 from noumena.penalties import DependencySparsity
 from noumena.worlds import Sample, World, family, structured
 
@@ -72,6 +75,26 @@ class Story:
     scores: dict[str, np.ndarray]
     """MCC of every seed with and without the bias, and of the baselines."""
     structure_f1: float
+
+    @cached_property
+    def judged(self) -> tuple[np.ndarray, np.ndarray]:
+        """True latents, and those of the chosen seed with the bias, of the rows on which models are judged."""
+        return self.sample.z[:JUDGED_ROWS], self.biased.transform(self.sample.x[:JUDGED_ROWS])
+
+    @cached_property
+    def correlation(self) -> Correlation:
+        """Of the judged latents."""
+        return mcc(*self.judged)
+
+    @cached_property
+    def aligned(self) -> np.ndarray:
+        """The judged learned latents, each in the place of the true one it stands for."""
+        return align(*self.judged).aligned
+
+    @cached_property
+    def columns(self) -> np.ndarray:
+        """For each true latent, the column of the learned structure that matches it."""
+        return structure_distance(self.world.structure, self.biased.structure_).permutation
 
     @property
     def row(self) -> dict[str, Any]:

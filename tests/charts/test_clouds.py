@@ -57,7 +57,7 @@ def test_equal_values_share_a_colour():
 
 def test_captions_and_axes_say_what_is_what():
     figure = competitor(*sheared(), names=["age", "mood"], x_names=("pulse", "voice"))
-    said = [(ax.get_title(loc="left"), ax.get_xlabel(), ax.get_ylabel()) for ax in figure.axes]
+    said = [(ax.get_title(loc="left") or ax.get_title(), ax.get_xlabel(), ax.get_ylabel()) for ax in figure.axes]
     assert said == [
         ("latents of one model", "age →", "mood →"),
         ("latents of the other", "in place of age →", "in place of mood →"),

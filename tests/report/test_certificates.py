@@ -13,6 +13,7 @@ import torch
 import noumena as nm
 from noumena import charts
 from noumena.guarantees.diversity import clauses
+from noumena.guarantees.seen import SEEN
 from noumena.report import Chapter, Page, certificates, render
 from noumena.report.certificates import certificate_chapter, latents_table, queries_table, verdict_of, witness_figure
 from noumena.report.page import PageFigure, PageTable
@@ -213,7 +214,7 @@ def test_the_two_models_differ_in_their_latents() -> None:
         for ax, kinds in zip(drawn.drawing.axes, (("rings",), ("dots",), ("rings", "dots")), strict=True)
         for kind in kinds
     ]
-    assert [len(points) for points in clouds] == [certificates.SEEN] * 4
+    assert [len(points) for points in clouds] == [SEEN] * 4
     one, other, data, again = clouds
     assert one[:, 1] == pytest.approx(other[:, 1], abs=1e-5)  # the latent that is added stays
     assert np.ptp(one[:, 0] - other[:, 0]) > 0.1 * np.ptp(one[:, 0])
@@ -253,9 +254,9 @@ def test_a_structure_no_world_can_have_is_shown_without_one(support: list[list[i
 
 
 def test_a_bare_structure_too_large_for_an_example_is_shown_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(certificates, "MOST_EXAMPLE", 3)
+    monkeypatch.setattr("noumena.worlds.example.MOST_EXAMPLE", 3)
     assert rivals(certificate_chapter(nm.certify(SHEARED))) == []
-    monkeypatch.setattr(certificates, "MOST_EXAMPLE", 4)
+    monkeypatch.setattr("noumena.worlds.example.MOST_EXAMPLE", 4)
     assert len(rivals(certificate_chapter(nm.certify(SHEARED)))) == 1
 
 
@@ -338,7 +339,7 @@ def test_what_was_not_searched_is_said_in_the_verdict_and_no_competitor_is_built
     certificate = nm.certify(structured(SHEARED, random_state=0))
     assert witness_figure(certificate) is not None
     assert not any("Not searched" in sentence for sentence in verdict_of(certificate).sentences)
-    monkeypatch.setattr(certificates, "MOST_SEEN", 7)
+    monkeypatch.setattr("noumena.guarantees.seen.MOST_SEEN", 7)
     assert witness_figure(certificate) is None
     monkeypatch.setattr("noumena.guarantees.competitors.TRIED", 8)
     wide = nm.certify(structured(SHEARED, random_state=0))

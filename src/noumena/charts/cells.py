@@ -160,7 +160,8 @@ def structure(
     own = ax is None
     named = [kind for kind in ANSWERS if kind in kinds]
     tall = min(28.0, max(2.0, 700 / len(observed)))
-    ax = _grid(ax, observed, latent, side, tall, below=canvas.legend_height(named, 300) if named else 0)
+    wide = max(180.0, side * len(latent) + 60)
+    ax = _grid(ax, observed, latent, side, tall, below=canvas.legend_height(named, wide), least=wide)
     for i, j in np.ndindex(*entries.shape):
         color = ANSWERS.get(kinds[j] or "", ACCENT)
         if entries[i, j]:
@@ -170,7 +171,7 @@ def structure(
     if named:
         from matplotlib.patches import Patch
 
-        canvas.legend(ax, [Patch(color=ANSWERS[kind], alpha=0.85) for kind in named], named, wide=300, below=own)
+        canvas.legend(ax, [Patch(color=ANSWERS[kind], alpha=0.85) for kind in named], named, wide=wide, below=own)
     return ax
 
 
@@ -192,14 +193,21 @@ def _mask(
 
 
 def _grid(
-    ax: Axes | None, rows: Sequence[str], columns: Sequence[str], wide: float, tall: float, below: float = 0
+    ax: Axes | None,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    wide: float,
+    tall: float,
+    *,
+    below: float = 0,
+    least: float = 0,
 ) -> Axes:
     """Axes for cells, the columns' names above, upright where they do not fit; every so many where they would touch."""
     across, down = [[shorten(name) for name in names] for names in (columns, rows)]
     flat = all(extent(name, 12) <= wide for name in across)
     above = 24.0 if flat else max(extent(name, 12) for name in across) + 12
     left = max(extent(name, 12) for name in down) + 12
-    ax = canvas.axes(ax, left + wide * len(columns) + 14, above + tall * len(rows) + 10 + below)
+    ax = canvas.axes(ax, max(least, left + wide * len(columns) + 14), above + tall * len(rows) + 10 + below)
     ax.set_xlim(-0.5, len(columns) - 0.5)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.xaxis.tick_top()

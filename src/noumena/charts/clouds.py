@@ -62,8 +62,9 @@ def pairs(z: ArrayLike, z_hat: ArrayLike, *, names: Sequence[str], most: int = M
     require(most >= 1, "most must be at least 1.", most)
     across = min(len(names), 4 if len(names) % 4 == 0 or len(names) > 9 else 3)
     down = ceil(len(names) / across)
-    size = (max(across * 136 + 24, 170) / 72, (down * 156 + 20) / 72)
+    size = (max(across * 142 + 24, 170) / 72, (down * 160 + 20) / 72)
     figure = Figure(figsize=size, layout="constrained")
+    cast(Any, figure.get_layout_engine()).set(wspace=0.1, hspace=0.06)
     for j, name in enumerate(names):
         ax = figure.add_subplot(down, across, j + 1)
         _framed(ax)
@@ -184,8 +185,8 @@ def competitor(
     Examples
     --------
     >>> z = np.random.default_rng(0).normal(size=(50, 2))
-    >>> [ax.get_title(loc="left") for ax in competitor(z, z[:, ::-1], z, names=["z1", "z2"]).axes]
-    ['latents of one model', 'latents of the other', 'the same data']
+    >>> [ax.get_ylabel() for ax in competitor(z, z[:, ::-1], z, names=["z1", "z2"]).axes]
+    ['z2 →', 'in place of z2 →', 'x →']
     """
     from matplotlib.figure import Figure
 
@@ -205,7 +206,7 @@ def competitor(
     cast(Any, figure.get_layout_engine()).set(hspace=0.16)
     for name in ("one", "other"):
         arrow = {"arrowstyle": "->", "color": SOFT, "linewidth": 1.4}
-        ends = ((0.5, -0.42), (0.5, -0.2))
+        ends = ((0.5, -0.4), (0.5, -0.2))
         panels[name].annotate("", *ends, "axes fraction", "axes fraction", arrowprops=arrow).set_in_layout(False)
     words = ["one model", "the other", f"small {shorten(names[0])}", f"large {shorten(names[0])}"]
     canvas.legend(panels["one"], _keys(), words, wide=430)
@@ -236,7 +237,7 @@ def _panel(
     """Points as rings, as dots, or both, a line of them for every rank."""
     _framed(ax)
     ax.margins(0.06)
-    ax.set_title(heading, loc="left")
+    ax.set_title(heading, loc="left" if len(kinds) == 1 else "center")
     ax.set_xlabel(f"{canvas.clean(shorten(names[0], 24))} →", loc="left")
     ax.set_ylabel(f"{canvas.clean(shorten(names[1], 24))} →", loc="bottom")
     for kind in kinds:

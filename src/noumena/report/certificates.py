@@ -7,27 +7,21 @@ from collections.abc import Mapping
 import numpy as np
 
 from noumena import charts
-from noumena.checks import InputError
-from noumena.guarantees import Answer, Certificate, StructureCertificate, certify
+from noumena.guarantees import Answer, Certificate, StructureCertificate
 from noumena.guarantees.certificate import listed
 from noumena.guarantees.diversity import clauses
+from noumena.guarantees.seen import seen
 from noumena.report import plots
 from noumena.report.explorer import explorer
 from noumena.report.hasse import hasse, upset
 from noumena.report.page import Callout, Chapter, PageFigure, PageTable
 from noumena.structure import Structure
-from noumena.worlds import structured
+from noumena.worlds.example import example
 
 MOST_ROWS = 60
 """Latents and observations that are drawn or listed one by one."""
-MOST_SEEN = 2**15
-"""Entries, observed × latents, of a decoder whose competitor is built to be seen."""
 MOST_KINDS = 12
 """Sets of latents by which the observations of a wide structure are counted."""
-MOST_EXAMPLE = 30
-"""A bare structure up to this size gets a world, for its competitor to be seen on."""
-SEEN = 400
-"""Points of a competitor's picture."""
 
 
 def certificate_chapter(certificate: Certificate, *, queries: Mapping[str, Answer] | None = None) -> Chapter:
@@ -137,46 +131,16 @@ def atoms_figure(certificate: StructureCertificate) -> PageFigure:
 
 def witness_figure(certificate: StructureCertificate) -> PageFigure | None:
     """Two latent spaces and one data cloud, for the first pair with a witness that verifies; ``None`` without one."""
-    drawn_from = "" if certificate.model is not None else " It is drawn on a world made with this structure."
-    certificate = certificate if certificate.model is not None else _example(certificate)
-    S, model = certificate.structure, certificate.model
-    if model is None or S.n_observed * S.n_latents > MOST_SEEN:
+    bare = certificate.model is None
+    found = seen(example(certificate) if bare else certificate, shown(certificate))
+    if found is None:
         return None
-    for t in shown(certificate):
-        rival = certificate.verdict(t).competitor
-        if rival is None or (rival.kind == "observations" and len(S) == S.n_observed):
-            continue
-        witness = certificate.witness(t, rival.carries[0])
-        checked = witness.verify()
-        if not checked.holds:
-            continue
-        z = model.fresh[:SEEN]
-        z_hat, x = witness.latents(z), witness.model.decoder(z)
-        r = rival.carries[0]
-        seen = sorted(S.observations_of(t) | S.observations_of(r))[:2]
-        seen = seen if len(seen) == 2 else [seen[0], seen[0]]
-        drawing = charts.competitor(
-            z[:, [t, r]].numpy(),
-            z_hat[:, [t, r]].detach().numpy(),
-            x[:, seen].detach().numpy(),
-            names=(S.latent[t], S.latent[r]),
-            x_names=(S.observed[seen[0]], S.observed[seen[1]]),
-        )
-        seen_as = f"A competitor one can see ({rival.kind}): {rival.sentence}. {_capital(str(checked))}.{drawn_from}"
-        title = f"Two models with different latents {S.latent[t]}, {S.latent[r]} and the same data"
-        return PageFigure(drawing, seen_as, title)
-    return None
-
-
-def _example(certificate: StructureCertificate) -> StructureCertificate:
-    """The same structure in a world made with it, where a competitor is known and the world can be made."""
-    S = certificate.structure
-    if certificate.answer != "not identified" or max(S.n_observed, S.n_latents) > MOST_EXAMPLE:
-        return certificate
-    try:
-        return certify(structured(S), independent=certificate.rivals.independent)
-    except InputError:
-        return certificate
+    on = " It is drawn on a world made with this structure." if bare else ""
+    return PageFigure(
+        charts.competitor(found.z, found.z_hat, found.x, names=found.names, x_names=found.x_names),
+        f"A competitor one can see ({found.kind}): {found.sentence}. {_capital(found.check)}.{on}",
+        title=f"Two models with different latents {', '.join(found.names)} and the same data",
+    )
 
 
 def latents_table(certificate: StructureCertificate) -> PageTable:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from noumena import charts
-from noumena.ambiguity import align
-from noumena.demo import JUDGED_ROWS, Story
-from noumena.metrics import mcc, structure_distance
+from noumena.demo import Story
 from noumena.report import plots
 from noumena.report.certificates import certificate_figures, certificate_tables, verdict_of
 from noumena.report.chapters import curves_figure
@@ -81,8 +79,7 @@ def story_chapter(story: Story) -> Chapter:
 
 def _structures(story: Story) -> PageFigure:
     truth, learned = story.world.structure, story.biased.structure_
-    order = structure_distance(truth, learned).permutation
-    evidence = learned.evidence
+    order, evidence = story.columns, learned.evidence
     strength = None if evidence is None else evidence.strength[:, order]
     svg = plots.structure_heatmap(
         truth.dense, learned.dense[:, order], observed=truth.observed, latent=truth.latent, strength=strength
@@ -103,8 +100,7 @@ def _scores(story: Story) -> PageFigure:
 
 
 def _correlations(story: Story) -> PageFigure:
-    z, z_hat = story.sample.z[:JUDGED_ROWS], story.biased.transform(story.sample.x[:JUDGED_ROWS])
-    score = mcc(z, z_hat)
+    score = story.correlation
     names = story.world.structure.latent
     drawn = charts.correlations(
         score.matrix[:, score.permutation], rows=names, columns=[f"ẑ{j + 1}" for j in score.permutation]
@@ -115,8 +111,7 @@ def _correlations(story: Story) -> PageFigure:
 
 
 def _pairs(story: Story) -> PageFigure:
-    z, z_hat = story.sample.z[:JUDGED_ROWS], story.biased.transform(story.sample.x[:JUDGED_ROWS])
-    drawn = charts.pairs(z, align(z, z_hat).aligned, names=story.world.structure.latent)
+    drawn = charts.pairs(story.judged[0], story.aligned, names=story.world.structure.latent)
     return PageFigure(drawn, "Each true latent against the learned one that stands for it, up to order and scale.")
 
 
