@@ -36,7 +36,7 @@ from noumena.estimators.loop import Trained, Training, train
 from noumena.estimators.parameters import check_parameters, count, instance
 from noumena.estimators.polish import polish
 from noumena.estimators.refit.search import search_and_refit, searchable
-from noumena.estimators.sources import Source, numbers_of, source_of, stretches
+from noumena.estimators.sources import Numbers, Source, numbers_of, source_of, stretches
 from noumena.estimators.transformer import Transformer, transactional
 from noumena.nets import MLP
 from noumena.penalties import Penalty
@@ -248,7 +248,7 @@ class Estimator(Transformer):
         check_is_fitted(self)
         _, rows, model = self._read(X, self.best_)
         rows = torch.cat([(rows - model.mean) / model.scale] * model.players)  # each sees every row
-        check_range(rows, getattr(self, "likelihood", "gaussian"))
+        check_range(Numbers(rows), getattr(self, "likelihood", "gaussian"))
         draws = model.draws(len(rows), seeds.generator(0, "held-out draws"))
         with torch.no_grad():
             loss, terms = model(rows, {k: v.to(rows) for k, v in draws.items()}, 1.0)

@@ -67,10 +67,10 @@ def check_likelihood(likelihood: Any, name: str = "likelihood") -> None:
     checks.one_of(likelihood, name, LIKELIHOODS)
 
 
-def check_range(x: Source | Tensor, likelihood: str) -> None:
+def check_range(source: Source, likelihood: str) -> None:
     """Refuse rows outside [0, 1] under a Bernoulli likelihood; bytes, in units of 255, are inside."""
     if likelihood != "bernoulli":
         return
-    low, high = float(x.min()), float(x.max())
+    low, high = source.limits()
     must = "A Bernoulli likelihood must see x in [0, 1]."
     checks.require(low >= 0 and high <= 1, must, f"values from {low:g} to {high:g}")

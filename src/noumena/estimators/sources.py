@@ -58,16 +58,12 @@ class Source(ABC):
         """Rows at some places, numbers or bytes, with the axes of the places before their own."""
 
     @abstractmethod
-    def identity(self) -> Iterator[Any]:
+    def _identity(self) -> Iterator[Any]:
         """Buffers of bytes that tell these rows from others."""
 
-    @abstractmethod
-    def min(self) -> float:
-        """The least observation, in the source's unit."""
-
-    @abstractmethod
-    def max(self) -> float:
-        """The largest observation, in the source's unit."""
+    def limits(self) -> tuple[float, float]:
+        """The least and the largest observation that there may be; of bytes in units of 255."""
+        return 0.0, 1.0
 
     def digest(self, beside: np.ndarray | None = None) -> str:
         """A fingerprint of the rows and of what stands beside them.
@@ -77,7 +73,7 @@ class Source(ABC):
         (True, False)
         """
         sha = hashlib.sha256()
-        for buffer in self.identity():
+        for buffer in self._identity():
             sha.update(buffer)
         sha.update(b"" if beside is None else np.ascontiguousarray(beside).data)
         return sha.hexdigest()
@@ -121,19 +117,14 @@ class Numbers(Source):
         rows: Any = self.rows
         return rows[places] if isinstance(rows, Tensor) else np.asarray(rows[places])
 
-    def identity(self) -> Iterator[Any]:
-        """The shape and all rows."""
+    def _identity(self) -> Iterator[Any]:
         yield str(tuple(self.rows.shape)).encode()
         for part in stretches(len(self), max(1, self.width), ON_DISK_AT_ONCE):
             yield np.ascontiguousarray(self.read(part)).data
 
-    def min(self) -> float:
-        """The least number."""
-        return float(self.rows.min())
-
-    def max(self) -> float:
-        """The largest number."""
-        return float(self.rows.max())
+    def limits(self) -> tuple[float, float]:
+        """The least and the largest number, or those that bytes may be in units of 255."""
+        return super().limits() if self.dtype is None else (float(self.rows.min()), float(self.rows.max()))
 
 
 @dataclass(frozen=True)
@@ -147,8 +138,8 @@ class OnDisk(Numbers):
 class Bytes(Numbers):
     """A table of bytes, which stays in bytes on the device.
 
-    >>> Bytes(torch.tensor([[0, 255]], dtype=torch.uint8)).max()
-    1.0
+    >>> Bytes(torch.tensor([[0, 7]], dtype=torch.uint8)).limits()
+    (0.0, 1.0)
     """
 
     unit = PIXEL
@@ -158,14 +149,6 @@ class Bytes(Numbers):
     def brought(self, places: np.ndarray, device: torch.device) -> tuple[Source, np.ndarray | None]:
         """The bytes themselves, on the device."""
         return Bytes(torch.as_tensor(self.rows[places], device=device)), None
-
-    def min(self) -> float:
-        """The least value that a byte has."""
-        return 0.0
-
-    def max(self) -> float:
-        """The largest value that a byte has, one unit."""
-        return 1.0
 
 
 @runtime_checkable
@@ -205,20 +188,11 @@ class ImageRows(Source):
         chosen = np.arange(len(self))[places] if isinstance(places, slice) else np.asarray(places)
         return as_tensor(self.images.pictures(chosen.ravel())).unflatten(0, chosen.shape)
 
-    def identity(self) -> Iterator[Any]:
-        """How the images describe themselves, and a few of them."""
+    def _identity(self) -> Iterator[Any]:  # how images describe themselves, and a few of them
         yield str(self.images.shape).encode()
         rows = as_tensor(self.read(np.linspace(0, len(self) - 1, SIGNED_BY).astype(np.int64))).cpu().numpy()
         described = f"{self.images} {len(self)} {self.images.shape}".encode()
         yield hashlib.sha256(described + rows.tobytes()).digest()
-
-    def min(self) -> float:
-        """The least value that a byte has."""
-        return 0.0
-
-    def max(self) -> float:
-        """The largest value that a byte has, one unit."""
-        return 1.0
 
 
 def source_of(x: Any, name: str = "x", *, to_fit: bool = False, standardise: bool = False) -> Source:
