@@ -13,6 +13,7 @@ from every_score import SCORES, Z
 from scipy import sparse
 from sentences import ids, refusal
 
+import noumena as nm
 from noumena import metrics as M
 
 # ---- the same bad tables at every door that takes one --------------------------------------------------------------
@@ -21,6 +22,9 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     **{f"{name}, true": lambda x, s=score: s.call(x, Z) for name, score in SCORES.items()},
     **{f"{name}, learned": lambda x, s=score: s.call(Z, x) for name, score in SCORES.items()},
     "agreement": lambda x: M.agreement([Z, x]),
+    "ICA": lambda x: nm.ICA(2, random_state=0).fit(x),
+    "VAE": lambda x: nm.VAE(2, random_state=0, training=nm.Training(steps=1)).fit(x),
+    "alignment": lambda x: nm.align(Z, x),
     "causal graph": M.causal_graph,
     "factors": M.factors_of,
     "scorecard, true": lambda x: M.score(x, Z),
@@ -76,6 +80,11 @@ def test_tables_that_do_not_fit_and_wrong_counts_are_refused_by_every_score(name
     for wrong in (-1, 1, 9):
         assert "subsamples must be" in refusal(call, Z, Z, subsamples=wrong)
     assert "random_state must be a whole number of at least 0" in refusal(call, Z, Z, random_state=-1)
+
+
+@pytest.mark.parametrize("bad", ["one axis", "no columns", "NaN", "complex", "masked", "dates"])
+def test_what_is_no_table_is_refused_by_an_audit(bad: str) -> None:
+    assert "must" in refusal(nm.audit, [Z, TABLES[bad][0]], folds=2)
 
 
 # ---- sentences of single doors -------------------------------------------------------------------------------------

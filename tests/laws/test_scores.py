@@ -105,6 +105,29 @@ def test_units_of_true_and_learned_latents_do_not_matter(score: Score, unit: flo
         json.dumps(far.to_dict(), allow_nan=False)
 
 
+@pytest.mark.parametrize("name", [name for name in SCORES if name not in ("dci", "votes")])
+def test_chance_is_the_mean_score_of_shuffled_rows(name: str) -> None:
+    call, z, learned = SCORES[name].call, Z[:80], LEARNED[:80]
+    rng = np.random.default_rng(0)
+    drawn = np.array([values(call(z, learned[rng.permutation(80)], shuffles=0)) for _ in range(12)])
+    chance = np.atleast_1d(call(z, learned, shuffles=12).chance)
+    error = drawn.std(axis=0, ddof=1) * np.sqrt(2 / 12)
+    np.testing.assert_array_less(np.abs(chance - drawn.mean(axis=0)), 5 * error + 1e-9)
+
+
+FRESH = np.random.default_rng(7).normal(size=(24, 400, 6))
+
+
+@pytest.mark.parametrize("name", ["mcc", "mcc by ranks", "weak mcc", "r2", "block r2", "block r2 of blocks"])
+def test_the_standard_error_is_about_the_spread_over_fresh_samples(name: str) -> None:
+    call = SCORES[name].call
+    pairs = [(t[:, :3], t[:, :3] + t[:, 3:]) for t in FRESH]
+    spread = np.std([values(call(*pair, shuffles=0)) for pair in pairs], axis=0, ddof=1)
+    found = [call(*pair, shuffles=0, subsamples=20).uncertainty for pair in pairs[:5]]
+    errors = np.mean([[i.error for i in ([f] if isinstance(f, Interval) else f)] for f in found], axis=0)
+    assert ((errors > 0.4 * spread) & (errors < 2.5 * spread)).all()
+
+
 # ---- records -----------------------------------------------------------------------------------------------------
 
 

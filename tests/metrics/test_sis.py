@@ -131,25 +131,3 @@ def test_rotations_and_scales_within_slots_and_their_order_are_forgiven(seed: in
     np.testing.assert_array_equal(found.matching, 1 - plain.matching)
     (claim,) = found.claims
     assert claim.range[0] <= found.score <= claim.range[1]
-
-
-def test_chance_is_the_mean_score_of_shuffled_rows_and_adds_nothing_to_the_score() -> None:
-    z = latents(60, 4)
-    z_hat = z + latents(60, 4, seed=1)
-    found = sis(z, z_hat, slots=2, held_out=False, shuffles=40)
-    rng = np.random.default_rng(0)
-    levels = [sis(z, z_hat[rng.permutation(60)], slots=2, held_out=False, shuffles=0).score for _ in range(40)]
-    assert found.chance == pytest.approx(np.mean(levels), abs=5 * np.std(levels) / np.sqrt(40))
-    assert found.score > found.chance + 0.2
-    plain = sis(z, z_hat, slots=2, held_out=False, shuffles=0)
-    assert found.score == pytest.approx(plain.score, abs=1e-9)
-    assert plain.chance is plain.ceiling is plain.uncertainty is None
-    assert sis(z, z_hat, slots=2, random_state=1).chance == sis(z, z_hat, slots=2, random_state=1).chance
-
-
-def test_the_ceiling_is_what_the_truth_scores_with_its_own_slots() -> None:
-    z = latents(200, 4)
-    z[:, 2] = z[:, 0] + 0.5 * z[:, 2]
-    found = sis(z, np.c_[z[:, :2], latents(200, 1, seed=1)], slots=2, learned_slots=(2, 1), ceiling=True)
-    assert found.ceiling == sis(z, z, slots=2, shuffles=0).score
-    assert found.score < found.ceiling < 0.7
