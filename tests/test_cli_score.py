@@ -1,7 +1,5 @@
 """``noumena score``: what it says and writes, and that bad input is one sentence and exit code 2."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Changed files and queries are read or refused in one sentence: a few thousand of the inputs of benchmarks/fuzz.py."""
 
-from __future__ import annotations
-
 import random
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Names in files of others are words on every page: none is markup, none is run, none fetches anything."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """A penalty in someone else's training: what Lightning then does is what the sum of the two losses would do."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import subprocess

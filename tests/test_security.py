@@ -1,8 +1,6 @@
 """Files of others are data: nothing in them is run, nothing leaves the machine, and the same input gives the same
 output in every process."""
 
-from __future__ import annotations
-
 import ast
 import io
 import json

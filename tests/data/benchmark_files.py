@@ -1,7 +1,5 @@
 """Small files of the published layouts of benchmarks, and the sentence that refuses one."""
 
-from __future__ import annotations
-
 import struct
 from itertools import product
 from pathlib import Path

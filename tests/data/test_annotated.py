@@ -1,7 +1,5 @@
 """Annotated files come back as features and annotations, what is left out is said, and bad files are refused."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Arrays in files: mapped where they lie, decompressed once, reopened elsewhere; no more is read than asked for."""
 
-from __future__ import annotations
-
 import pickle
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Benchmark files: small ones of the published layouts come back exactly, and real ones where named."""
 
-from __future__ import annotations
-
 import os
 import pickle
 from collections.abc import Callable

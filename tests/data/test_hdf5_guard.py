@@ -1,7 +1,5 @@
 """An HDF5 file in which its library is lost, or falls over, is refused in one sentence and takes nobody with it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Folders of images: every image with its factors, in the order of names; what does not fit is named."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 from pathlib import Path

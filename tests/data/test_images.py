@@ -1,7 +1,5 @@
 """Images: rows and samples come back exactly from wherever they lie, and only what is asked for is read."""
 
-from __future__ import annotations
-
 import pickle
 from itertools import product
 from pathlib import Path

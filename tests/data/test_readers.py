@@ -1,7 +1,5 @@
 """Every format gives back its numbers, names and chosen columns; every damaged or hostile file is one sentence."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Benchmark files that are torn, of another kind or beyond the published grids are refused in one sentence."""
 
-from __future__ import annotations
-
 import struct
 import sys
 from collections.abc import Callable

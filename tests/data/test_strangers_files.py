@@ -1,7 +1,5 @@
 """Files as strangers bring them: headers of numbers, indices, codes for missing cells, other signs, other names."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable
 from pathlib import Path

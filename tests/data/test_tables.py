@@ -1,7 +1,5 @@
 """Users' files come back as they were written, and every bad file is refused in one line."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Missing and infinite cells, constant and unnamed columns: refused by name, or treated as asked."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

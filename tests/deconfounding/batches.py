@@ -1,7 +1,5 @@
 """Rows in batches, made so that the answer is known."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Layered maps of every kind, their points, and their Jacobians row by row."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

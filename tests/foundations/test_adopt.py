@@ -1,7 +1,5 @@
 """Modules that users bring are looked at without being changed, and what cannot be used is one sentence."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

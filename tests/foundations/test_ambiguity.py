@@ -1,7 +1,5 @@
 """Alignment removes exactly the maps of its group, larger groups leave less, and the groups are ordered."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise, permutations, product
 

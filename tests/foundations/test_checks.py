@@ -1,7 +1,5 @@
 """Every check lets good input through and says, in one line, what must hold and what was given."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Jacobians agree with autograd and with finite differences, however they are computed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

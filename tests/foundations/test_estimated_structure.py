@@ -1,7 +1,5 @@
 """A structure is read off a decoder by the strength of its entries, and the line between them is explained."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Mixed derivatives are nested reverse mode's, and differences converge to them."""
 
-from __future__ import annotations
-
 from itertools import combinations_with_replacement
 
 import pytest

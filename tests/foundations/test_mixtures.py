@@ -1,7 +1,5 @@
 """Gaussian mixtures: what they draw is what they say, degenerate components included."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

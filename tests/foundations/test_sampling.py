@@ -1,7 +1,5 @@
 """Parts of a Jacobian are the whole Jacobian's, and their averages over all choices are its sums."""
 
-from __future__ import annotations
-
 from itertools import combinations, product
 
 import pytest

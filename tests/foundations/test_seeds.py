@@ -1,7 +1,5 @@
 """The same seed and purpose give the same stream, and any other gives another."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

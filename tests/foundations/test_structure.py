@@ -1,7 +1,5 @@
 """The set algebra of a support agrees with plain sets, its files round-trip, and structures are compared."""
 
-from __future__ import annotations
-
 from itertools import permutations
 from pathlib import Path
 from typing import Any

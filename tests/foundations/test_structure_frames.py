@@ -1,7 +1,5 @@
 """A data frame is a structure with its own names, as the same table in a file is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

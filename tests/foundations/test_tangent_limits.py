@@ -1,7 +1,5 @@
 """The structured pass keeps to its budget of memory, and leaves alone what it cannot take."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from layered_maps import D_Z, ROWS, around, layered, points, row_by_row

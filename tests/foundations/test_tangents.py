@@ -1,7 +1,5 @@
 """The structured pass agrees with autograd for every layer it takes, for many models at once and compiled."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Small work gets one thread, large work all of them, and the caller's setting comes back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Small decoders, slow derivatives of them, and penalties under many draws at once."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.func import vmap

@@ -1,7 +1,5 @@
 """The scores of learned latents against true ones: how each is called, what it forgives, and what its record says."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

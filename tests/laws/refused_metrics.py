@@ -1,7 +1,5 @@
 """What the metrics refuse, and how; what every score refuses of its two tables is in ``test_refusals``."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a refusal sounds like: one sentence about what must hold and what was given."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

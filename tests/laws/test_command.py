@@ -1,7 +1,5 @@
 """What the command cannot use is one sentence and exit code 2, from every verb, and nothing is written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

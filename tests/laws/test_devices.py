@@ -1,8 +1,6 @@
 """The same answers on every device and in either precision: what is fitted on a GPU is read, asked and certified on a
 CPU. Where there is no GPU the matrix has one row."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

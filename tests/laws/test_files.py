@@ -1,7 +1,5 @@
 """Every door for a file refuses a damaged one by its name, in one sentence, whatever its ending says."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable
 from functools import partial

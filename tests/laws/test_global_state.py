@@ -1,7 +1,5 @@
 """What a call leaves behind: nothing of its caller's is changed, and no stream or setting of the process."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

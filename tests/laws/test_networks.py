@@ -1,7 +1,5 @@
 """Laws over every builder of networks: where its weights come from, that several run as one, and that all can learn."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Every type of number gives what doubles give, others are refused, and a mapped file stays on the disk."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Penalties are scalars with an algebra, agree with slow references, and their gradients arrive."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Whatever cannot be used is refused in one sentence about what must hold, by every door alike."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

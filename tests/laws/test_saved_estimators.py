@@ -1,7 +1,5 @@
 """Every estimator comes back from a folder as it was, those of users too, and nothing else does."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Laws over every score: what it forgives, its chance, ceiling and uncertainty, and what may be handed to it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

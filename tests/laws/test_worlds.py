@@ -1,7 +1,5 @@
 """Laws over every world: what its seed decides, that samples are their latents decoded, and what it refuses."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from typing import Any

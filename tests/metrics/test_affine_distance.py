@@ -1,7 +1,5 @@
 """The affine distance of mixtures is zero exactly between equivalent ones, and otherwise what an integral says."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.linalg import expm

@@ -1,7 +1,5 @@
 """No score minds the unit of a column, and what cannot be scored is refused in one sentence, by every score alike."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Block R² agrees with separate regressions and names the block of every learned latent."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression

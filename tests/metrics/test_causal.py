@@ -1,7 +1,5 @@
 """Causal graphs: PC finds known CPDAGs, also behind frozen values; the distance counts differing pairs."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 

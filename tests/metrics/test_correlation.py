@@ -1,7 +1,5 @@
 """MCC agrees with a slow loop over scipy, forgives what it says it forgives, and is defined at the edges."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """DCI agrees with the published formulas, forgives what it says it forgives, and is defined at the edges."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

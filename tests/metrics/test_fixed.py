@@ -1,7 +1,5 @@
 """Batches hold one value of one factor, drawn as the public code draws them, and what could not be fixed is said."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The distance of structures counts what is missing and extra once columns are matched."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np

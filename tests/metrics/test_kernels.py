@@ -1,7 +1,5 @@
 """Kernel ridge is scikit-learn's where it is exact, close to it by landmarks, and keeps one kernel matrix in memory."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Factors know their kinds, declared or detected, and say so; what cannot be a factor is refused in one sentence."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """MIG and SAP agree with slow loops over scikit-learn, give the known answers, and are defined at the edges."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

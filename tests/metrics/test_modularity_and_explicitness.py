@@ -1,7 +1,5 @@
 """Modularity and explicitness agree with slow loops over scikit-learn and are defined at the edges."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

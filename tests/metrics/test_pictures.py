@@ -1,7 +1,5 @@
 """Image SIS is 1 for the objects in any order, 0 for slots that know all or nothing, and defined at the edges."""
 
-from __future__ import annotations
-
 import sys
 from itertools import permutations
 

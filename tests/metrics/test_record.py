@@ -1,7 +1,5 @@
 """A record's chance, ceiling and intervals are what they say, and everything in it can be written down."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, dataclass

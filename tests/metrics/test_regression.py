@@ -1,7 +1,5 @@
 """R² agrees with scikit-learn, is judged on rows it was not fitted on, and is defined at the edges."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """One call scores everything, says up to what the truth was found, and refuses in sentences what cannot be had."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """SIS is 1 for the truth up to slot-wise maps, low where slots mix, 0 for noise, and defined at the edges."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The reference trees are scikit-learn's, the fast ones find the same, and both are defined at the edges."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The FactorVAE score agrees with a slow loop after the public protocol, and its answers to known cases are right."""
 
-from __future__ import annotations
-
 import sys
 from itertools import product
 from typing import Any

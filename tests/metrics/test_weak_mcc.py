@@ -1,7 +1,5 @@
 """The weak MCC is the held-out canonical correlation, forgives every linear map and is defined at the edges."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """An additive decoder is a sum of perceptrons, one for each slot."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Convolutional builders turn flat images into latents and back."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Coupling networks are invertible, and say by how much they change volume."""
 
-from __future__ import annotations
-
 import sys
 from copy import deepcopy
 

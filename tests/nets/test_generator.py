@@ -1,7 +1,5 @@
 """A style-based generator and its discriminator: modulation is that of explicit weights, and models run together."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

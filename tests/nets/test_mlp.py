@@ -1,7 +1,5 @@
 """A builder of perceptrons makes the network it describes."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Orthogonal layers stay orthogonal, and networks of them bend distances no more than their leaks allow."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Pooling networks: the layers of Table 12, and codes that are affine in where things are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Residual encoders, attention, concept tokens and the U-Net that predicts noise."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 
 import pytest

@@ -1,7 +1,5 @@
 """An autoencoder of images by way of a book of codes."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """The compositional contrast: a slow loop over pairs of slots, its zero set, its invariances, its samples."""
 
-from __future__ import annotations
-
 from math import sqrt
 
 import pytest

@@ -1,7 +1,5 @@
 """Curvature: the Hessian Penalty as published and exact, and interactions of slots to the second and third order."""
 
-from __future__ import annotations
-
 from itertools import product
 from math import prod
 

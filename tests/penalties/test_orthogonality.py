@@ -1,7 +1,5 @@
 """Orthogonality: OroJaR as published and exact, the factor two, and a contrast that no scale can fool."""
 
-from __future__ import annotations
-
 from itertools import product
 from math import log
 

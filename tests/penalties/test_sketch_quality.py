@@ -1,7 +1,5 @@
 """Sketched dependency sparsity: right in the mean, in value and gradient, and as good as the exact one after a fit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

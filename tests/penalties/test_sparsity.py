@@ -1,7 +1,5 @@
 """Sparsity of dependencies and of slots: every surrogate against a slow loop, annealed, sampled without bias."""
 
-from __future__ import annotations
-
 from itertools import permutations
 from math import log, sqrt
 

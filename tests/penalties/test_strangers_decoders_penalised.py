@@ -1,7 +1,5 @@
 """Penalties in a training loop of one's own: what does not fit is one sentence, before anything is called."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Any

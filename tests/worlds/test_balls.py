@@ -1,7 +1,5 @@
 """Balls are drawn as a slow loop over pixels draws them, and stand still as often and where they should."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Degenerate worlds: draws follow the law they state, and the facts are those that the theorems' reader finds."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from itertools import combinations
 from typing import Any

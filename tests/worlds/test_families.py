@@ -1,7 +1,5 @@
 """Each family of structures has its shape, and a random one the gap it was asked for."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Laws have the variances, shapes and independence that they state."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Layered mixings: the formula they promise, their exact inverse, and what a reader of networks sees."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

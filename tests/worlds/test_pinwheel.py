@@ -1,7 +1,5 @@
 """The pinwheel: the published construction, and latents that follow the stated mixture."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

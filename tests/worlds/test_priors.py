@@ -1,7 +1,5 @@
 """Mixture priors: what they state is what the readers of mixtures find, and counterexamples really are some."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

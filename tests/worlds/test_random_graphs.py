@@ -1,7 +1,5 @@
 """Random graphs: as many edges as said, no cycle, and the covariance their linear model really has."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

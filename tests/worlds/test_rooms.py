@@ -1,7 +1,5 @@
 """Rooms are rendered as a slow loop over single rays sees them, and every factor moves only what it is about."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

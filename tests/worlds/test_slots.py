@@ -1,7 +1,5 @@
 """An overlapping world has its windows, its facts hold at fresh points, and mechanisms read it as the theory says."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """A structured world has exactly its structure, its facts are true, and no simple method solves it already."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np
