@@ -138,9 +138,9 @@ FAULTS = tuple(
          "order.numpy()",
          "test_global_state.py test_rows_and_pictures.py"),
         ("all seeds are one", "estimators/base", "", r"self\.seeds_ = \[seed \+ k for", "self.seeds_ = [seed for",
-         "test_contract.py test_training.py"),
+         "test_training.py::test_seeds_differ_from_each_other"),
         ("a checkpoint of another fit goes on", "estimators", "load", r'facts\.get\("fingerprint"\) == fingerprint',
-         "True", "test_training_interruptions.py"),
+         "True", "test_training_interruptions.py::test_a_checkpoint_of_another_fit_is_refused"),
         ("the encoder feels the adversary", "estimators/factor_vae", "", r"latents\[-half:\]\.detach\(\)",
          "latents[-half:]",
          "test_factor_vae.py"),
@@ -151,7 +151,7 @@ FAULTS = tuple(
          "test_runs.py test_save.py test_strangers_files_of_fits.py"),
         ("a young average forgets nothing", "estimators/loop", "_update",
          r"min\(self\.plan\.average, \(1 \+ self\.step\) / [^)]*\)\)",
-         "self.plan.average", "test_descent.py test_training.py"),
+         "self.plan.average", "test_training.py::test_an_average_of_the_weights_lags_behind_them_and_survives_a_kill"),
         # ---- guarantees ------------------------------------------------------------------------------------------
         ("an unknown premise proves", "guarantees", "unproved_premises|missing",
          r"\(\*self\.broken_premises, \*doubtful\)|tuple\(name for name in theorem\.open if [^\n]*", "()",
@@ -229,7 +229,7 @@ def planted(root: Path, fault: Fault) -> tuple[Path, str] | None:
 # ---- runs ----------------------------------------------------------------------------------------------------------
 
 
-def tested(root: Path, tests: list[Path], red: list[str], log: Path, seconds: float) -> int | None:
+def tested(root: Path, tests: list[str], red: list[str], log: Path, seconds: float) -> int | None:
     """Exit code of pytest on these files, in a child of this process; ``None`` where it did not end in time."""
     child = os.fork()
     if child == 0:
@@ -244,7 +244,7 @@ def tested(root: Path, tests: list[Path], red: list[str], log: Path, seconds: fl
 
             sys.path[:0] = [str(root / "src"), str(root / "benchmarks"), str(root)]
             options = ["-x", "-q", "-p", "no:cacheprovider", "--tb=line", "-rf", "--hypothesis-seed=0"]
-            code = int(pytest.main([*options, *(f"--deselect={name}" for name in red), *map(str, tests)]))
+            code = int(pytest.main([*options, *(f"--deselect={name}" for name in red), *tests]))
         except BaseException:
             traceback.print_exc()
         finally:
@@ -266,9 +266,12 @@ def outcome(root: Path, fault: Fault, red: list[str], log: Path, seconds: float,
     if found is None:
         return "", "gone", ""
     file, text = found
-    tests = [path for name in fault.tests.split() for path in sorted(root.glob(f"**/{name}")) if "tests" in path.parts]
+    asked = [name.partition("::") for name in fault.tests.split()]
+    tests = [
+        f"{path}{at}{name}" for file_, at, name in asked for path in root.glob(f"**/{file_}") if "tests" in path.parts
+    ]
     place = str(file.relative_to(root))
-    tests.append(file)  # its doctests
+    tests.append(str(file))  # its doctests
     before, times = file.read_text(), file.stat()
     try:
         file.write_text(text)
