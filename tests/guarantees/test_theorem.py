@@ -209,6 +209,21 @@ def test_every_kind_of_subject_answers_in_the_same_words() -> None:
         assert [certificate.verdict(t).answer for t in certificate.latents] == [certificate.answer] * 2
 
 
+def test_a_certificate_is_drawn_in_the_colours_of_its_verdicts() -> None:
+    nested = nm.certify(nm.Structure([[1, 1], [0, 1], [0, 1]]))
+    cells = [patch.get_gid() for patch in nested.plot().patches]
+    assert cells == [
+        "not identified: x1 depends on z1",
+        "open: x1 depends on z2",
+        "empty",
+        "open: x2 depends on z2",
+        "empty",
+        "open: x3 depends on z2",
+    ]
+    ax = CERTIFICATE.plot()  # a theorem about pairs, one about affine maps, one that fails
+    assert [patch.get_gid() for patch in ax.patches] == ["empty"] * 6
+
+
 def test_theorems_are_asked_for_by_name_and_take_their_own_settings() -> None:
     structure = nm.Structure([[1, 0], [1, 0], [0, 1], [0, 1]])
     whole = nm.certify(structure, by="mechanisms", blocks=(2,))

@@ -123,6 +123,7 @@ def structure(
     latent: Sequence[str],
     answers: Sequence[str] | None = None,
     strength: ArrayLike | None = None,
+    relation: str = "depends on",
     ax: Axes | None = None,
 ) -> Axes:
     """Which observation depends on which latent, each latent in the colour of its answer.
@@ -137,6 +138,8 @@ def structure(
         For each latent "identified", "not identified" or "open".
     strength : array (observed, latent), optional
         How strong each dependency is; the strongest is the darkest.
+    relation : str
+        What an entry says of its observation and its latent.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
@@ -165,7 +168,7 @@ def structure(
     for i, j in np.ndindex(*entries.shape):
         color = ANSWERS.get(kinds[j] or "", ACCENT)
         if entries[i, j]:
-            _cell(ax, i, j, (color, float(shade[i, j])), f"{observed[i]} depends on {latent[j]}", kinds[j] or "cell")
+            _cell(ax, i, j, (color, float(shade[i, j])), f"{observed[i]} {relation} {latent[j]}", kinds[j] or "cell")
         else:
             _cell(ax, i, j, TILE, "", "empty")
     if named:

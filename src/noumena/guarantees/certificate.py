@@ -12,6 +12,9 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from noumena import charts
 from noumena.ambiguity import Ambiguity
 from noumena.checks import InputError, one_of
 from noumena.guarantees.hypotheses import Hypothesis
@@ -19,6 +22,8 @@ from noumena.guarantees.theorem import ANYTHING, Theorem
 from noumena.structure import position
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from noumena.guarantees.competitors import Competitor
 
 ANSWERS = ("not identified", "open", "identified")
@@ -230,6 +235,31 @@ class Certificate:
             "theorems": [self._theorem_dict(t) for t in self.theorems],
             "what_next": list(self.what_next),
         }
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Which theorem pins down which latent by itself, in the colours of the verdicts.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        Axes
+
+        Examples
+        --------
+        >>> theorem = Theorem("toy", "nowhere", (), (Ambiguity("element-wise"), Ambiguity("affine")))
+        >>> [patch.get_gid() for patch in Certificate("toy", (theorem,)).plot().patches]
+        ['identified: toy pins down z1', 'empty']
+        """
+        concluding = [not theorem.broken and not self.missing(theorem) for theorem in self.theorems]
+        alone = [[a <= ALONE for a in theorem.conclusion] for theorem in self.theorems]
+        names = [theorem.name for theorem in self.theorems]
+        told: Any = {"answers": self._answers, "relation": "pins down", "ax": ax}
+        shown = np.array(alone) & np.array(concluding)[:, None]
+        return charts.structure(shown, observed=names, latent=self.latents, **told)
 
     # ---- inside ------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from noumena import checks
+from noumena import charts, checks
 from noumena.ambiguity import Ambiguity, Blocks
 from noumena.checks import InputError
 from noumena.guarantees import queries
@@ -29,6 +29,8 @@ from noumena.guarantees.occam import Gap
 from noumena.structure import LatentSet, Structure
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from noumena.guarantees.witness import Model, Witness
 
 WITHIN_PARTS = "element-wise within each connected part"
@@ -286,6 +288,23 @@ class StructureCertificate(Certificate):
             "not_searched": list(self.not_searched),
             "flips": [str(flip) for flip in self.flips],
         }
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The structure, each latent in the colour of its verdict, stronger dependencies darker.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        Axes
+        """
+        S = self.structure
+        strength = None if S.evidence is None else S.evidence.strength
+        named: Any = {"observed": S.observed, "latent": S.latent, "answers": self._answers}
+        return charts.structure(S.dense, strength=strength, ax=ax, **named)
 
     # ---- inside ------------------------------------------------------------------------------------------
 
