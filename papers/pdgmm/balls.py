@@ -2,8 +2,9 @@
 
 Methods; none sees a place, and whatever is chosen is chosen by held-out pictures or by sparsity alone.
 
-- ``places``, ours: an autoencoder of pictures whose code is a linear map of places of maps (``PlaceEncoder``), then
-  ``SparseComponents``. Of several seeds the one is used that rebuilds held-out pictures best.
+- ``places``, ours: an autoencoder of pictures whose code is a linear map of places of maps
+  (``SpatialSoftmaxEncoder``), then ``SparseComponents``. Of several seeds the one is used that rebuilds held-out
+  pictures best.
 - ``features``, the published way: the convolutional autoencoder of Table 12 to 128 features; an autoencoder of the
   features to two latents a ball and ``SparseComponents`` (``DegenerateMixture``, several seeds of its first stage).
 - ``pca``, ``ica``: principal components of the features, as many as latents, and their ICA.
