@@ -90,9 +90,18 @@ def shapes3d(path: str | Path) -> Images:
 
 
 def mpi3d(path: str | Path, *, sizes: tuple[int, ...] | None = None) -> Images:
-    """MPI3D, a file ``mpi3d_*.npz``, whose images follow its grid, the last factor changing fastest.
+    """MPI3D, a file ``mpi3d_*.npz`` whose images follow its grid, the last factor changing fastest.
 
-    ``sizes`` are the levels of the seven factors where the file holds another grid than the two published ones.
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    sizes : tuple of int, optional
+        Levels of the seven factors where the file holds another grid than the two published ones.
+
+    Returns
+    -------
+    Images
     """
     images = ArchiveMember(existing(path), "images")
     n = images.shape[0] if images.shape else 0
@@ -133,7 +142,14 @@ def isaac3d(
 ) -> Images:
     """Isaac3D, a robot in a kitchen: a folder with ``images/000000.png`` to ``737279.png``, of 512 or 128 pixels.
 
-    The arguments are those of ``falcor3d``.
+    Parameters
+    ----------
+    folder, size, part, sizes
+        As in ``falcor3d``.
+
+    Returns
+    -------
+    Images
     """
     return _numbered(Path(folder), "Isaac3D", ISAAC3D, ISAAC3D_GRID if sizes is None else sizes, part, size)
 

@@ -83,7 +83,15 @@ class TopTwoGap(MetricRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class MutualInformationGap(TopTwoGap):
-    """Result of ``mig``; ``matrix`` holds mutual information over each factor's entropy, by the ``estimator`` named."""
+    """Result of ``mig``.
+
+    Attributes
+    ----------
+    score, per_factor, best, matrix, factors, active, rows, kinds
+        As in ``TopTwoGap``; ``matrix`` is mutual information over each factor's entropy.
+    estimator : str
+        How mutual information was estimated.
+    """
 
     TITLE: ClassVar[str] = "MIG"
     SUPPORTS: ClassVar[str] = (
@@ -96,7 +104,15 @@ class MutualInformationGap(TopTwoGap):
 
 @dataclass(frozen=True, kw_only=True)
 class SeparatedAttributePredictability(TopTwoGap):
-    """Result of ``sap``; ``matrix`` holds R² for continuous factors and accuracy for discrete ones."""
+    """Result of ``sap``.
+
+    Attributes
+    ----------
+    score, per_factor, best, matrix, factors, active, rows, kinds
+        As in ``TopTwoGap``; ``matrix`` is R² of continuous factors and accuracy of discrete ones.
+    held_out, published : bool
+        How the predictors were scored.
+    """
 
     TITLE: ClassVar[str] = "SAP"
     SUPPORTS: ClassVar[str] = (

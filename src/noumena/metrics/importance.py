@@ -27,7 +27,15 @@ Weights = Shaped[np.ndarray, " feature"] | Shaped[Tensor, " feature"]
 
 @dataclass(frozen=True, kw_only=True)
 class Sparsity(MetricRecord):
-    """Result of ``hoyer``: Hoyer sparsity in [0, 1], and the importance of every feature as a share (``shares``)."""
+    """Result of ``hoyer``.
+
+    Attributes
+    ----------
+    score : float
+        Hoyer sparsity, in [0, 1].
+    shares : array of shape (n_features,)
+        Importance of every feature as a share.
+    """
 
     TITLE: ClassVar[str] = "Hoyer sparsity"
     SUPPORTS: ClassVar[str] = (
@@ -41,7 +49,15 @@ class Sparsity(MetricRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class Concentration(MetricRecord):
-    """Result of ``concentration``: the relative gain of the most important features, and the scores of both parts."""
+    """Result of ``concentration``.
+
+    Attributes
+    ----------
+    score : float
+        Relative gain of the most important features over the others.
+    top, rest : float
+        Scores of both parts.
+    """
 
     TITLE: ClassVar[str] = "Concentration"
     RANGE: ClassVar[tuple[float, float]] = (-1.0, float("inf"))

@@ -27,7 +27,17 @@ WIDTH = 1.96
 
 @dataclass(frozen=True)
 class Interval:
-    """Standard error and 95 % confidence interval of a score, and the number of subsamples behind them."""
+    """Standard error and confidence interval of a score.
+
+    Attributes
+    ----------
+    error : float
+        Standard error.
+    low, high : float
+        Ends of the 95 % interval.
+    draws : int
+        Number of subsamples.
+    """
 
     error: float
     low: float
@@ -63,7 +73,17 @@ class ScoreClaim:
 
 @dataclass(frozen=True)
 class ScoreNumber:
-    """One score of a record with its claim, chance level, ceiling and uncertainty."""
+    """One score of a record.
+
+    Attributes
+    ----------
+    claim : ScoreClaim
+        What it is.
+    value, chance, ceiling : float or None
+        The score, its chance level and its ceiling.
+    uncertainty : Interval or None
+        Its confidence interval.
+    """
 
     claim: ScoreClaim
     value: float

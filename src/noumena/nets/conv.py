@@ -157,7 +157,12 @@ class ConvDecoder(Convolutional):
     """Builder of a convolutional decoder to flat images, the mirror image of ``ConvEncoder``: ``ConvDecoder(3, 32)(10,
     3072)``.
 
-    Its parameters are those of ``ConvEncoder``. The last layer is linear: pixels are not squeezed into a range.
+    The last layer is linear: pixels are not squeezed into a range.
+
+    Parameters
+    ----------
+    channels, size, widths, hidden, slope
+        As in ``ConvEncoder``.
 
     Examples
     --------

@@ -89,6 +89,11 @@ class PooledEncoder(Pooled):
 class PooledDecoder(Pooled):
     """Builder of the decoder to ``PooledEncoder``: ``PooledDecoder()(128, 12288)``; its last layer is linear.
 
+    Parameters
+    ----------
+    channels, size, widths
+        As in ``PooledEncoder``.
+
     Examples
     --------
     >>> [tuple(p.shape) for p in PooledDecoder(1, 12, widths=(5, 6))(2, 144).parameters()][::2]

@@ -170,7 +170,17 @@ def _count(active: str | int, n: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class DegenerateWorld(MixtureWorld):
-    """A degenerate mixture (``law``) and its mixing (``decoder``); ``facts`` holds what it satisfies."""
+    """A degenerate mixture and its mixing.
+
+    Attributes
+    ----------
+    law : MaskedLaw
+        The degenerate mixture.
+    decoder : Layers
+        The mixing.
+    seed, facts
+        As in ``MixtureWorld``.
+    """
 
     law: MaskedLaw
     decoder: Layers

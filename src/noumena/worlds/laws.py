@@ -24,7 +24,19 @@ NAMES = ("gaussian", "unit gaussian", "laplace", "uniform", "correlated gaussian
 
 @dataclass(frozen=True)
 class Law:
-    """A distribution of latents: ``draw(n, generator)``, and whether its components are ``independent``."""
+    """A distribution of latents.
+
+    Attributes
+    ----------
+    name : str
+        What it is called.
+    n_latents : int
+        Number of latents.
+    independent : bool
+        Whether its components are independent.
+    draw : callable
+        ``draw(n, generator)``, a tensor of shape (n, n_latents).
+    """
 
     name: str
     n_latents: int

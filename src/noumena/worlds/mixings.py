@@ -64,7 +64,15 @@ class SmoothLeaky(nn.Module):
 
 
 class Layers(nn.Sequential):
-    """A mixing ``z ↦ x`` of as many observations as latents; ``slopes`` are those of its activations, ``a_l``."""
+    """A mixing ``z ↦ x`` of as many observations as latents.
+
+    Parameters
+    ----------
+    *layers : torch.nn.Module
+        Linear layers and increasing activations.
+    slopes : tuple of float
+        The activations' ``a_l``.
+    """
 
     def __init__(self, *layers: nn.Module, slopes: tuple[float, ...] = ()):
         super().__init__(*layers)

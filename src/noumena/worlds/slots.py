@@ -51,7 +51,13 @@ MOST_DRAWS = 200
 
 @dataclass(frozen=True)
 class SlotWorld(World):
-    """A world whose latents come in consecutive slots of the sizes ``slots``."""
+    """A world whose latents come in slots.
+
+    Attributes
+    ----------
+    slots : tuple of int
+        Sizes of the consecutive slots; the others are those of ``World``.
+    """
 
     slots: tuple[int, ...] = ()
 
