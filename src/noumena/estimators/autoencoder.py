@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from noumena.estimators.base import Codec, need_scale
-from noumena.estimators.encoder_decoder import EncoderDecoder
+from noumena.estimators.encoder_decoder import EncoderDecoderModel
 from noumena.penalties import Penalty
 
 
@@ -61,7 +61,7 @@ def spread_of(h: Tensor) -> Tensor:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Autoencoder(EncoderDecoder):
+class Autoencoder(EncoderDecoderModel):
     """Encoder and decoder trained to reconstruct; without a penalty its latents mean nothing by themselves.
 
     Parameters

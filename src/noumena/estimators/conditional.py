@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from noumena import checks, seeds
 from noumena.adopt.networks import default_torch_state
 from noumena.estimators.base import Builder, Codec, need_scale, network
-from noumena.estimators.encoder_decoder import EncoderDecoder
+from noumena.estimators.encoder_decoder import EncoderDecoderModel
 from noumena.estimators.parameters import number
 from noumena.estimators.vae import IN_USE
 from noumena.nets import MLP
@@ -108,7 +108,7 @@ class ConditionalObjective(Codec):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class iVAE(EncoderDecoder):
+class iVAE(EncoderDecoderModel):
     """A variational autoencoder whose prior depends on ``u``: ``fit(x, u)``.
 
     ``u`` is a vector of labels, numbers or names, or a table (batch, dim) of other variables.

@@ -15,7 +15,7 @@ from noumena.estimators.sources import Source
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class EncoderDecoder(Estimator):
+class EncoderDecoderModel(Estimator):
     """An estimator whose encoder and decoder are networks of their own, which builders make.
 
     Parameters
@@ -36,15 +36,15 @@ class EncoderDecoder(Estimator):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LikelihoodModel(EncoderDecoder):
+class LikelihoodModel(EncoderDecoderModel):
     """An encoder and a decoder with a Gaussian or a Bernoulli likelihood of the observations.
 
     Parameters
     ----------
     likelihood : {"gaussian", "bernoulli"}
         Squared error, or cross-entropy of rows in [0, 1] with ``standardise=False`` and logits from the decoder.
-    n_latents, encoder, decoder, penalty, standardise, n_models, training, random_state : see ``EncoderDecoder``
-        As in every ``EncoderDecoder``.
+    n_latents, encoder, decoder, penalty, standardise, n_models, training, random_state : see ``EncoderDecoderModel``
+        As in every ``EncoderDecoderModel``.
     """
 
     likelihood: str = field(default="gaussian", metadata=must_be(check_likelihood))

@@ -204,10 +204,26 @@ def fit_penalised(
 ) -> Penalised:
     """Train your own encoder and decoder with a penalty on the decoder; a fitted estimator comes back.
 
-    The parameters are those of ``Penalised``; ``loss`` may also be a bound method of the module. ``data`` with more
-    than two axes give the ``shape`` themselves. A copy is trained and your module left as it is, unless
-    ``in_place=True``: then the best model's weights are written into it at the end.
+    Parameters
+    ----------
+    module : nn.Module or pair
+        As in ``Penalised``; a copy is trained, and yours is left as it is.
+    data : array
+        Rows; with more than two axes they give the ``shape`` themselves.
+    in_place : bool, default False
+        Whether the best model's weights are written into your module at the end.
+    loss : function, str or bound method, optional
+        As in ``Penalised``.
+    penalty, shape, standardise, n_models, training, random_state : see ``Penalised``
+        As in ``Penalised``.
 
+    Returns
+    -------
+    Penalised
+        The fitted estimator.
+
+    Examples
+    --------
     >>> pair = (nn.Linear(3, 1), nn.Linear(1, 3))
     >>> rows = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
     >>> model = fit_penalised(pair, rows, penalty=None, training=Training(steps=3), random_state=0)

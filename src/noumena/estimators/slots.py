@@ -27,7 +27,7 @@ from noumena import checks, seeds
 from noumena.derivatives import jacobian
 from noumena.estimators.autoencoder import AutoencoderObjective
 from noumena.estimators.base import Codec, network
-from noumena.estimators.encoder_decoder import EncoderDecoder
+from noumena.estimators.encoder_decoder import EncoderDecoderModel
 from noumena.estimators.exchange import remix
 from noumena.estimators.fit_data import FitData
 from noumena.estimators.loop import Training, train
@@ -50,7 +50,7 @@ STARTS = 10
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SlotAutoencoder(EncoderDecoder):
+class SlotAutoencoder(EncoderDecoderModel):
     """Autoencoder with ``n_slots`` slots of ``slot_size`` latents; slot ``k`` is columns ``k·slot_size …`` of ``ẑ``.
 
     Parameters
