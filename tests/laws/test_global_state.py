@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scores_called import LEARNED, SCORES, Z
 from torch import nn
 
 import noumena as nm
 from noumena import seeds
 from noumena import worlds as W
 from noumena.estimators.base import Estimator
-from scores import LEARNED, SCORES, Z
 
 DECODER = nn.Sequential(nn.Linear(3, 6), nn.Tanh(), nn.Linear(6, 5)).double()
 POINTS = torch.tensor(Z[:20])
