@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from scores_called import LEARNED, SCORES, Z
+from every_score import LEARNED, SCORES, Z
 from torch import nn
 
 import noumena as nm
