@@ -192,6 +192,12 @@ def test_an_unjudged_model_is_kept_as_it_is_last():
     assert trained.stopped_at[0] == 600
 
 
+def test_a_young_average_forgets_faster():
+    quick = {"steps": 8, "learning_rate": 0.01, "schedule": "constant"}
+    now, lagging = (float(duel(average=a, **quick).models[0].w) for a in (None, 0.95))
+    assert now > lagging > 0.4 * now > 0
+
+
 def test_an_average_of_the_weights_lags_behind_them_and_survives_a_kill(tmp_path, monkeypatch):
     quick = {"steps": 100, "learning_rate": 0.01, "schedule": "constant"}
     now, lagging = (float(duel(average=a, **quick).models[0].w) for a in (None, 0.95))
