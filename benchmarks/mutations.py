@@ -50,9 +50,9 @@ FAULTS = tuple(
         ("the caller's thread count is not given back", "threads", "for_work", r"get_num_threads\(\) != before",
          "get_num_threads() == before", "test_threads.py test_global_state.py"),
         ("NaN passes", "checks", "table", r"\n    _finite\(array, name\)", "\n    pass",
-         "test_checks.py test_refusals.py"),
+         "test_checks.py test_one_sentence.py"),
         ("masked entries pass", "checks", "unmasked", r"masked == 0,", "masked >= 0,",
-         "test_checks.py test_refusals.py"),
+         "test_checks.py test_one_sentence.py"),
         ("float32 is widened", "checks", "_numeric", r"dtype == np\.float32", "dtype == np.float16",
          "test_checks.py test_number_types.py"),
         ("blocks may be coarser", "ambiguity", "_finer", r"set\(b\) <= set\(c\)", "set(b) >= set(c)",
@@ -84,7 +84,7 @@ FAULTS = tuple(
         ("IMA overflows", "penalties", "ima_contrast", r"J = J / torch\.where", "J = J * 1 if True else torch.where",
          "test_orthogonality.py"),
         ("start below scale is taken", "penalties", "CountsDependencies.__post_init__", r"minimum=self\.scale",
-         "minimum=0", "test_sparsity.py test_penalties.py test_refusals.py"),
+         "minimum=0", "test_sparsity.py test_penalties.py test_one_sentence.py"),
         ("the scales of a coupling are not centred", "nets", "_read", r"centred\(s\) if self\.balanced",
          "s if self.balanced",
          "test_couplings.py"),
@@ -112,7 +112,7 @@ FAULTS = tuple(
          "(spread >= 0) & ~pruned",
          "test_factor_vae_score.py test_votes.py test_scores.py"),
         ("factors that never repeat are classes", "metrics/factors", "factors_of", r"levels < len\(values\)",
-         "levels <= len(values)", "test_kinds_of_factors.py test_refusals.py"),
+         "levels <= len(values)", "test_kinds_of_factors.py test_one_sentence.py"),
         ("a turned edge is an extra one", "metrics/causal", "_differences",
          r"differs & (?:there & found|in_truth & in_learned)\)",
          "differs & ~differs)", "test_causal.py"),
@@ -121,7 +121,7 @@ FAULTS = tuple(
          "test_block_r2.py"),
         ("shuffles below zero are taken", "metrics/mixings", "amari_distance", r'"shuffles", minimum=0',
          '"shuffles", minimum=-5',
-         "test_amari.py test_refusals.py"),
+         "test_amari.py test_one_sentence.py"),
         # ---- worlds and data -------------------------------------------------------------------------------------
         ("weights of edges are all positive", "worlds", "random_graph", r"rng\.choice\(\[-1\.0, 1\.0\]",
          "rng.choice([1.0, 1.0]",
@@ -179,7 +179,7 @@ FAULTS = tuple(
          "not abs(difference) > 0", "test_claims.py test_other_claims.py test_all_studies.py"),
         ("a padded token is averaged", "extraction", "_check_mask", r"checks\.require\(not empty",
          "checks.require(True",
-         "test_representations.py test_refusals.py"),
+         "test_representations.py"),
     )
 )  # fmt: skip
 

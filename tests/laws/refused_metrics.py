@@ -1,4 +1,4 @@
-"""What the metrics refuse, and how; what every score refuses of its two tables is in ``test_refusals``."""
+"""What the metrics refuse, and how; what every score refuses of its two tables is in ``test_one_sentence``."""
 
 from functools import partial
 
