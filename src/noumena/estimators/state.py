@@ -60,7 +60,7 @@ ESTIMATORS: dict[str, Any] = {kind.__name__: kind for kind in _KEPT}
 SORTS = (Transformer, DegenerateGaussians, Identity)
 """What an estimator must be derived from to be stored."""
 _OFFERED: list[Any] = [getattr(room, name) for room in (nets, penalties, images) for name in room.__all__]
-_PARTS: dict[str, Any] = {part.__name__: part for part in _OFFERED if dataclasses.is_dataclass(part)}
+_PARTS: dict[str, Any] = {part.__name__: part for part in _OFFERED if hasattr(part, "__dataclass_fields__")}
 _RECORDS: dict[str, Any] = {kind.__name__: kind for kind in (Mixture, History, Spikes, Criteria, StageChoice)}
 _NETWORKS: dict[str, Any] = {kind.__name__: kind for kind in (BentLayers, SpikeSlabFlow)}
 _COLUMNS = ("n_features_in_", "feature_names_in_", "_sklearn_output_config")
@@ -179,12 +179,12 @@ def _kept(value: Any, at: str, tensors: Tensors) -> Any:
     if isinstance(value, Mapping):
         return {"dict": {str(k): _kept(v, f"{at}.{k}", tensors) for k, v in value.items()}}
     name = type(value).__name__
-    if _RECORDS.get(name) is type(value):
-        return {
-            name: {f.name: _kept(getattr(value, f.name), f"{at}.{f.name}", tensors) for f in dataclasses.fields(value)}
-        }
-    if _NETWORKS.get(name) is type(value):
-        return {name: _kept(dict(value.state_dict()), at, tensors)}
+    record: Any = value
+    if _RECORDS.get(name) is type(record):
+        fields = [field.name for field in dataclasses.fields(record)]
+        return {name: {field: _kept(getattr(record, field), f"{at}.{field}", tensors) for field in fields}}
+    if _NETWORKS.get(name) is type(record):
+        return {name: _kept(dict(record.state_dict()), at, tensors)}
     must = "A model to save must hold numbers, arrays and estimators of this library."
     checks.require(isinstance(value, SORTS), must, f"{at}, a {name}; joblib.dump keeps it")
     config, inner = state_of(value)

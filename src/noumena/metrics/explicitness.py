@@ -241,7 +241,8 @@ def _auroc(inputs: np.ndarray, target: np.ndarray, unseen: np.ndarray, truth: np
     if len(classes) < 2 or inputs.shape[1] == 0 or not judged.any():
         return 0.0
     scores = _class_scores(inputs, target, unseen, classes, regression)
-    areas = roc_auc_score(is_class[:, judged], scores[:, judged], average=None)
+    each: Any = {"average": None}
+    areas = roc_auc_score(is_class[:, judged], scores[:, judged], **each)
     return max(0.0, float(np.mean(2 * np.asarray(areas) - 1)))
 
 
