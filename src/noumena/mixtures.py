@@ -5,8 +5,8 @@ covariance. Components are numbered from 0, as in the labels ``u`` that ``sample
 
 References
 ----------
-Xu, Lachapelle and Magliacane (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
-Affine Mixing", Definition 2.2; Kivva, Rajendran, Ravikumar and Aragam (2022), "Identifiability of deep generative models
+Xu et al. (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
+Affine Mixing", Definition 2.2; Kivva et al. (2022), "Identifiability of deep generative models
 without auxiliary information", eq. (2). Renamed: ``λ, μ, Σ`` are ``weights, means, covariances``.
 """
 

@@ -5,7 +5,7 @@
 
 References
 ----------
-Zheng, Li, Fan, Wilson and Zhang (2026), "Diverse Dictionary Learning", Definitions 1–3. Renamed: ``I_K`` is ``S.of(*K)``.
+Zheng et al. (2026), "Diverse Dictionary Learning", Definitions 1–3. Renamed: ``I_K`` is ``S.of(*K)``.
 
 Deviations: the closure ``cl(t) = {r : col(t) ⊆ col(r)}`` is an order on latents; what it guarantees is decided in
 ``guarantees``.

@@ -6,7 +6,7 @@ every learned block, blocks are matched one to one, and each true block should b
 
 References
 ----------
-Xu, Lachapelle and Magliacane (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
+Xu et al. (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
 Affine Mixing", section E.5; von Kügelgen et al. (2021), "Self-Supervised Learning with Data Augmentations Provably
 Isolates Content from Style", for a target block from a learned block.
 

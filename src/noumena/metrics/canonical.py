@@ -6,7 +6,7 @@ is not a theorem: canonical pairs are uncorrelated with one another and fitted o
 
 References
 ----------
-Kivva, Rajendran, Ravikumar and Aragam (2022), "Identifiability of deep generative models without auxiliary information",
+Kivva et al. (2022), "Identifiability of deep generative models without auxiliary information",
 section 4.
 """
 

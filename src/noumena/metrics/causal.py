@@ -9,7 +9,7 @@ computed here: a constant latent correlates with nothing, and singular correlati
 
 References
 ----------
-Xu, Lachapelle and Magliacane (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
+Xu et al. (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
 Affine Mixing", section D.9; the distance is that of the R package pcalg (Kalisch et al. 2012), which is used there.
 Its
 chance level is the mean distance of the learned graph with its nodes in random order.

@@ -10,7 +10,7 @@ The distance is zero iff the mixtures are affinely equivalent. It is not symmetr
 
 References
 ----------
-Kivva, Rajendran, Ravikumar and Aragam (2022), "Identifiability of deep generative models without auxiliary information",
+Kivva et al. (2022), "Identifiability of deep generative models without auxiliary information",
 section 4. Renamed: ``p_1, p_2`` are ``p, q``. There are no rows to shuffle and no chance level; the ceiling is 0.
 """
 

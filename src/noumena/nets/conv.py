@@ -104,7 +104,7 @@ def kaiming_normal(layer: Layer, slope: float = 1.0, *, gain: float | None = Non
 
     References
     ----------
-    He, Zhang, Ren and Sun (2015), "Delving deep into rectifiers".
+    He et al. (2015), "Delving deep into rectifiers".
 
     >>> layer = kaiming_normal(nn.Linear(400, 300), slope=0.0)
     >>> round(float(layer.weight.detach().std() * 200**0.5), 1)

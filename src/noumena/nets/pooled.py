@@ -12,7 +12,7 @@ expected
 
 References
 ----------
-Xu, Lachapelle and Magliacane (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
+Xu et al. (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
 Affine Mixing", Table 12; Finn et al. (2016), "Deep spatial autoencoders for visuomotor learning" (spatial softmax).
 
 Deviations from Table 12: the sigmoid on pixels is left out, for losses are squared errors or on logits; Kaiming

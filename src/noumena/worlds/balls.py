@@ -7,7 +7,7 @@ positions are a degenerate mixture, with one component for each set of balls tha
 
 References
 ----------
-Xu, Lachapelle and Magliacane (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
+Xu et al. (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
 Affine Mixing", D.10, and D.11 for coordinates that freeze one by one. Of its assumptions 3.6 holds: all components
 share the point of the means, and the axes. 3.8b holds with ``freeze="coordinate"``; with ``freeze="ball"`` the two
 coordinates of a ball are never active one without the other, so that it holds for pairs only. 3.4 fails: components

@@ -7,7 +7,7 @@ rotated, and is then mixed.
 
 References
 ----------
-Xu, Lachapelle and Magliacane (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
+Xu et al. (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
 Affine Mixing", numerical experiments, Appendices E.1, E.3, E.5. Renamed: ``δ`` is ``shift``, ``θ`` is ``angle`` in
 degrees, ``ρ`` is ``active``, ``k`` of ER-k is ``edges``.
 

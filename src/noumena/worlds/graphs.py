@@ -2,7 +2,7 @@
 
 References
 ----------
-Xu, Lachapelle and Magliacane (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
+Xu et al. (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
 Affine Mixing", numerical experiments: Erdős–Rényi graphs ER-k with ``n·k`` edges, weights ±U(0.2, 1), unit noise.
 
 Deviations: ``n`` nodes hold at most ``n(n−1)/2`` edges, so small dense graphs have fewer than ``n·k``.

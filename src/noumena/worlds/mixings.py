@@ -7,7 +7,7 @@ them. ``max(a h, h)`` has slope ``min(a, 1)`` below zero and ``max(a, 1)`` above
 
 References
 ----------
-Xu, Lachapelle and Magliacane (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
+Xu et al. (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
 Affine Mixing", numerical experiments and Appendix E.1.
 
 Deviations: the paper names "smooth Leaky-ReLU" and no formula; ours is ``min(a, 1)·h + |1 − a|·softplus(h)``, with the

@@ -8,7 +8,7 @@ Gaussian mixture; the observations are ten times the points after it.
 References
 ----------
 Johnson et al. (2016), "Composing graphical models with neural networks for structured representations and fast
-inference"; used in Kivva, Rajendran, Ravikumar and Aragam (2022), "Identifiability of deep generative models without
+inference"; used in Kivva et al. (2022), "Identifiability of deep generative models without
 auxiliary information", section 5.
 
 Deviations: the second rotation depends on ``r`` of the point's own cluster, so ``x`` is a function of ``z`` and ``u``,

@@ -6,8 +6,8 @@ if its hypothesis held. ``equal_distances`` breaks one at any size; ``two_bases`
 
 References
 ----------
-Xu, Lachapelle and Magliacane (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
-Affine Mixing", Appendices D.7, E.2 and E.3; Kivva, Rajendran, Ravikumar and Aragam (2022), "Identifiability of deep
+Xu et al. (2026), "Identifiability of Potentially Degenerate Gaussian Mixture Models With Piecewise
+Affine Mixing", Appendices D.7, E.2 and E.3; Kivva et al. (2022), "Identifiability of deep
 generative models without auxiliary information", section 3.
 
 Deviations: Xu et al. do not say how the mixtures of D.7 are drawn, nor what Table 18 extends Example E.2 to; see the

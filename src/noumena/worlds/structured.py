@@ -7,7 +7,7 @@ world, with one sign for all a square world is nearly singular.
 
 References
 ----------
-Zheng, Li, Fan, Wilson and Zhang (2026), "Diverse Dictionary Learning", Section 5 (synthetic data).
+Zheng et al. (2026), "Diverse Dictionary Learning", Section 5 (synthetic data).
 
 Deviations: the paper has d_x = d_z; here d_x ≥ d_z. The decoder is verified when built, on ``PROBES`` latent points:
 the

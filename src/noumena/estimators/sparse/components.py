@@ -86,7 +86,7 @@ class SparseComponents(Transformer):
 
     References
     ----------
-    Xu, Lachapelle and Magliacane (2026), *Identifiability of potentially degenerate Gaussian mixture models with
+    Xu et al. (2026), *Identifiability of potentially degenerate Gaussian mixture models with
     piecewise affine mixing*, Theorem 3.9, https://arxiv.org/abs/2604.13218.
 
     Examples

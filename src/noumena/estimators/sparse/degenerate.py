@@ -148,7 +148,7 @@ class DegenerateMixture(Transformer):
 
     References
     ----------
-    Xu, Lachapelle and Magliacane (2026), *Identifiability of potentially degenerate Gaussian mixture models with
+    Xu et al. (2026), *Identifiability of potentially degenerate Gaussian mixture models with
     piecewise affine mixing*, https://arxiv.org/abs/2604.13218.
 
     Examples
