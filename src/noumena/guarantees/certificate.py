@@ -7,14 +7,13 @@ down, a ``headline``, a one-word ``answer``, ``hypotheses`` with evidence, what 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noumena import charts
+from noumena import charts, checks
 from noumena.ambiguity import Ambiguity
 from noumena.checks import InputError, one_of
 from noumena.guarantees.hypotheses import Hypothesis
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 ANSWERS = ("not identified", "open", "identified")
 """Of a latent, a pair or a whole subject, from the weakest."""
 ALONE = Ambiguity("element-wise")
+listed = partial(checks.listed, most=12)
 SHOWN = 20
 """Latents printed one by one; of more, only those that are not identified, up to this many."""
 
@@ -300,13 +300,3 @@ class Certificate:
         if self._open(theorem):
             facts |= {"sentence": self._sentence_of(theorem), "conclusion": ["any"] * len(theorem.conclusion)}
         return facts
-
-
-def listed(names: Sequence[str], most: int = 12) -> str:
-    """The first few names, and how many more.
-
-    >>> listed(["a", "b", "c"], most=2)
-    'a, b and 1 more'
-    """
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

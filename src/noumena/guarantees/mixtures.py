@@ -225,7 +225,7 @@ def _nested(graph: np.ndarray) -> tuple[int, int] | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Unmixing:
+class LinearUnmixing:
     """``matrix @ z'`` are the latents up to order and scale; ``ratios`` their variance ratios, ``margin`` apart."""
 
     matrix: np.ndarray
@@ -233,7 +233,7 @@ class Unmixing:
     margin: float
 
 
-def unmix(covariance_1: Any, covariance_2: Any) -> Unmixing:
+def unmix(covariance_1: Any, covariance_2: Any) -> LinearUnmixing:
     """Undo a linear mixing of independent latents from the covariances of two components.
 
     ``Σ'_u = A Σ_u Aᵀ`` with diagonal ``Σ_u`` makes the columns of ``A`` the eigenvectors of ``Σ'_1 Σ'_2⁻¹``. They are
@@ -252,7 +252,7 @@ def unmix(covariance_1: Any, covariance_2: Any) -> Unmixing:
     must = "Both covariances must be non-singular."
     checks.require(lowest > SMALLEST_VARIANCE, must, f"a smallest relative variance of {lowest:.2g}")
     ratios, columns = eigh(first, second)
-    return Unmixing(columns.T, ratios, _separation(ratios, np.ones(len(ratios))))
+    return LinearUnmixing(columns.T, ratios, _separation(ratios, np.ones(len(ratios))))
 
 
 # ---- the hidden variables --------------------------------------------------------------------------------

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from math import ceil
 from typing import Any
 
 import numpy as np
 
+from noumena import checks
 from noumena.charts import PALETTE
 from noumena.charts.canvas import extent, shorten
 
@@ -25,6 +27,7 @@ RAMP = tuple(_RAMP)
 
 CHECK = "M-4.5 .5L-1.5 3.5L4.5 -3.5"
 CROSS = "M-3.5 -3.5L3.5 3.5M3.5 -3.5L-3.5 3.5"
+listed = partial(checks.listed, most=12)
 
 
 def clean(text: str) -> str:
@@ -49,16 +52,6 @@ def short_names(names: Sequence[str], most: int = 14) -> str:
         if len(label) <= most:
             return label
     return shorten(names[0], most - len(rest)) + rest
-
-
-def listed(names: Sequence[str], most: int = 12) -> str:
-    """Names with commas; of more than ``most`` the number of the others.
-
-    >>> listed(["a", "b", "c"], 2)
-    'a, b and 1 more'
-    """
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def counted(n: int, noun: str) -> str:
