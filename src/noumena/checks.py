@@ -84,12 +84,11 @@ def switch(value: Any, name: str) -> bool:
     return bool(value)
 
 
-def table(x: Any, name: str = "x", *, min_rows: int = 1, varying: bool = False) -> np.ndarray:
+def table(x: Any, name: str = "x", *, min_rows: int = 1, varying: bool = False, finite: bool = True) -> np.ndarray:
     """A finite real ``(batch, dim)`` array, from numpy, torch, pandas or nested lists.
 
-    ``varying=True`` also refuses constant columns. A torch tensor is copied to the CPU; float32 stays float32,
-    everything
-    else becomes float64.
+    ``varying=True`` also refuses constant columns, ``finite=False`` lets NaN and inf pass. A torch tensor is copied to
+    the CPU; float32 stays float32, everything else becomes float64.
 
     >>> table([[1, 2], [3, 4]]).dtype
     dtype('float64')
@@ -119,7 +118,8 @@ def table(x: Any, name: str = "x", *, min_rows: int = 1, varying: bool = False) 
         f"{name} must have at least {min_rows} rows.",
         f"{rows} sample(s) (shape={array.shape}, n_samples={rows})",
     )
-    _finite(array, name)
+    if finite:
+        _finite(array, name)
     if varying:
         constant = np.flatnonzero(np.ptp(array, axis=0) == 0)
         require(constant.size == 0, f"{name} must vary in every column.", f"constant columns {listed(constant)}")

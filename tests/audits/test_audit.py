@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.sparse import csr_array
 from scipy.stats import ortho_group
 
 from noumena import align
@@ -325,6 +326,9 @@ def broken(rows):
         ([broken(range(9)), SOURCE], {}, r"Got 9 with NaN or inf \(rows 0, 1, 2, 3, 4 and 4 more\)"),
         ([SOURCE, np.ones_like(SOURCE)], {}, "run 2 must vary. Got constant columns only"),
         ([SOURCE, SOURCE[:, 0]], {}, "run 2 must have two axes"),
+        ([SOURCE, [[1.0, 2.0], [3.0]]], {}, "run 2 must be a rectangular array of numbers"),
+        ([SOURCE, csr_array(SOURCE)], {}, "run 2 must be a dense array. Got a sparse matrix"),
+        ([SOURCE, torch.as_tensor(SOURCE).to_sparse()], {}, "run 2 must be a dense tensor. Got a sparse one"),
         ([SOURCE, np.full((N, 2), "word")], {}, "run 2 must hold numbers only"),
         ([SOURCE[:10], SOURCE[:10]], {}, "at least 20 rows to be compared. Got 10"),
         ([SOURCE, SOURCE], {"groups": np.arange(N - 1)}, "one label per row. Got 1499 labels for 1500 rows"),

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from noumena import checks
@@ -96,17 +95,13 @@ def _through(name: str, model: Any, data: Any) -> Any:
 def varying_table(name: str, rows: Any) -> tuple[np.ndarray, tuple[str, ...]]:
     """A finite table without its constant columns."""
     checks.unmasked(rows, name)
-    rows = rows.detach().cpu() if isinstance(rows, Tensor) else rows
-    array = np.asarray(rows.float() if isinstance(rows, Tensor) and rows.dtype == torch.bfloat16 else rows)
-    if array.dtype.kind == "f" and array.ndim == 2 and not np.isfinite(array).all():
-        bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
-        raise InputError(
-            f"Every row of {name} must be finite. Got {len(bad)} with NaN or inf (rows {checks.listed(bad)})."
-        )
     try:
-        table = checks.table(array, name, min_rows=2)
+        table = checks.table(rows, name, min_rows=2, finite=False)
     except TypeError as error:
         raise InputError(str(error)) from error
+    bad = np.flatnonzero(~np.isfinite(table).all(axis=1))
+    must = f"Every row of {name} must be finite."
+    checks.require(bad.size == 0, must, f"{len(bad)} with NaN or inf (rows {checks.listed(bad)})")
     flat = np.ptp(table, axis=0) == 0
     if not flat.any():
         return table, ()
