@@ -252,7 +252,7 @@ class StructureCertificate(Certificate):
                 f"Identified up to order and element-wise maps (Occam gap {gap}): any model that explains "
                 f"the data with no more than {len(self.structure)} dependencies has {model}."
             )
-        named = listed([self.structure.latent[t] for t in sure], SHOWN) or "none"
+        named = listed([self.structure.latent[t] for t in sure], most=SHOWN) or "none"
         why = self._unproved_in_words or f"Occam gap {gap}"
         if self.within_parts:
             return f"{self.answer.capitalize()} ({why}): latents are pinned down {WITHIN_PARTS} only (Occam gap {gap})."

@@ -144,7 +144,8 @@ def _dead(n: int, dead: tuple[str, ...]) -> str:
     if len(dead) == n:
         return "No latent moves it by as much as one level of a byte."
     verb = "is dead: it moves" if len(dead) == 1 else "are dead: they move"
-    return f"{n - len(dead)} of {n} latents move it; {svg.listed(dead, 20)} {verb} it by less than one level of a byte."
+    gone = svg.listed(dead, most=20)
+    return f"{n - len(dead)} of {n} latents move it; {gone} {verb} it by less than one level of a byte."
 
 
 def _figures(album: Album, block: int) -> tuple[PageFigure | Sliders, ...]:
