@@ -109,9 +109,9 @@ def penalty(method: str, name: str) -> Penalty | None:
     return OroJaR() if method == OROJAR else HessianPenalty()
 
 
-def estimator(method: str, d: int, name: str, **changes: Any) -> VAE:
+def estimator(method: str, d: int, name: str, *, refit: bool = False, **changes: Any) -> VAE:
     """The estimator of a method under a recipe: the one place where it is built. ``changes`` are the recipe's
-    numbers."""
+    numbers; the search of structures, which is the library's and not the paper's, is asked for by ``refit``."""
     chosen = recipe(name, **changes)
     bias = penalty(method, name)
     return VAE(
@@ -119,7 +119,7 @@ def estimator(method: str, d: int, name: str, **changes: Any) -> VAE:
         penalty=None if bias is None else chosen.weight * bias,
         beta=chosen.beta,
         n_models=chosen.n_models,
-        training=Training(steps=chosen.steps),
+        training=Training(steps=chosen.steps, refit=refit),
         random_state=0,
     )
 

@@ -99,7 +99,9 @@ def trained(truth: World, sample: Sample, method: str, name: str, **changes: Any
     start = time.process_time()
     model = settings.estimator(method, truth.n_latents, name, **changes).fit(sample.x)
     seconds = time.process_time() - start
-    return {**scores(truth, sample, model, ranked=settings.recipe(name).ranked), "seconds": round(seconds, 2)}
+    found = scores(truth, sample, model, ranked=settings.recipe(name).ranked)
+    answer = {"fit is": certify(model).answer} if changes.get("refit") else {}
+    return {**found, **answer, "seconds": round(seconds, 2)}
 
 
 def scores(truth: World, sample: Sample, model: VAE, *, ranked: bool) -> Row:
