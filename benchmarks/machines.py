@@ -30,7 +30,7 @@ THREADS = ("1", "2")
 ALL = ["-".join(setting) for setting in product(CORES, VECTORS, THREADS)]
 USUAL = ["SkylakeX-avx512-1", "Haswell-avx2-1", "Nehalem-default-1", "Zen-avx2-2"]
 ROOMS = ("metrics", "foundations", "penalties", "nets", "worlds", "deconfounding", "audits", "guarantees", "estimators",
-         "test_representations.py", "test_number_types.py")  # fmt: skip
+         "test_representations.py", "laws/test_number_types.py")  # fmt: skip
 """Rooms and files of the tests that compute; pages, commands and studies do not depend on the processor."""
 
 

@@ -128,7 +128,7 @@ def test_fit_takes_bytes_and_keeps_them_as_pixels(images, tmp_path, here):
     done = here("fit", tmp_path / "x.npy", "--image", *QUICK, "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert {p.name for p in (tmp_path / "run").iterdir()} == FILES | PICTURES | {"data.json", "latents.csv"}
-    said = "Read 60 images in colour of 8 × 8 pixels."
+    said = "Read 60 pictures in colour of 8 × 8 pixels."
     assert done.stderr.splitlines()[0] == said
     kept = json.loads((tmp_path / "run" / "data.json").read_text())
     assert kept == {"file": "x.npy", "pictures": 60, "channels": 3, "height": 8, "width": 8, "done": [said]}
@@ -169,7 +169,7 @@ def test_further_frames_of_moving_pictures_are_said_to_be_left_out(tmp_path, her
     done = here("fit", tmp_path / "pictures", "--image", *QUICK, "--sparsity", 0, "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[:2] == [
-        "Read 6 grey images of 8 × 8 pixels.",
+        "Read 6 grey pictures of 8 × 8 pixels.",
         "Left out all but the first frame of 2 files: 0.tif, 1.tif.",
     ]
     assert len((tmp_path / "run" / "latents.csv").read_text().splitlines()) == 7

@@ -179,11 +179,14 @@ def test_settings_of_other_kinds_come_back_from_a_file(tmp_path: Path) -> None:
     assert np.array_equal(again.fit(X).transform(X), model.transform(X))
 
 
-def test_an_estimator_of_the_users_own_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_an_estimator_of_the_users_own_is_read_again_where_its_class_is_given(tmp_path: Path) -> None:
     class Mine(nm.VAE):
         pass
 
     model = Mine(2, training=QUICK).fit(X)
-    with pytest.raises(InputError, match=r"Got Mine, which joblib.dump keeps"):
-        nm.save(model, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
+    nm.save(model, tmp_path / "run")
+    with pytest.raises(InputError, match=r"is given as load\(folder, kinds=\[Mine\]\)"):
+        nm.load(tmp_path / "run")
+    again = nm.load(tmp_path / "run", kinds=[Mine])
+    assert isinstance(again, Mine)
+    np.testing.assert_array_equal(again.transform(X), model.transform(X))

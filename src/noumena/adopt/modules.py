@@ -319,6 +319,8 @@ def require_tensor(x: Any, role: str = "decoder") -> Tensor:
         ...
     noumena.checks.InputError: The decoder must return one tensor; pick it, as by decoder(z)[0]. Got a tuple.
     """
+    must = f"The {role} must be differentiable and return a tensor."
+    checks.require(not isinstance(x, np.ndarray), must, "a numpy array")
     picked = "; pick it, as by decoder(z)[0]" if role == "decoder" else ""
     checks.require(isinstance(x, Tensor), f"The {role} must return one tensor{picked}.", f"a {type(x).__name__}")
     must = f"The {role} must return real numbers; use torch.view_as_real(x).flatten(1)."

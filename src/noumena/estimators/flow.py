@@ -158,6 +158,7 @@ class Flow(Estimator):
     Examples
     --------
     >>> import noumena as nm
+    >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(60, 3))
     >>> model = nm.Flow(training=nm.Training(steps=3), random_state=0).fit(x)
     >>> model.transform(x).shape, model.log_prob(x).shape

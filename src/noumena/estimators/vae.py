@@ -136,7 +136,7 @@ class VAE(LikelihoodModel):
     >>> x = torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
     >>> model = nm.VAE(2, training=nm.Training(steps=3), random_state=0).fit(x)
     >>> model.transform(x).shape, sorted(model.terms_)
-    (torch.Size([60, 2]), ['active', 'kl', 'objective', 'reconstruction'])
+    (torch.Size([60, 2]), ['active', 'kl', 'reconstruction'])
     """
 
     _sparse_refit = True

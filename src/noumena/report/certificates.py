@@ -39,7 +39,7 @@ def certificate_chapter(certificate: Certificate, *, queries: Mapping[str, Answe
         figures = (structure_figure(certificate), *figures)
     asked = (queries_table(queries),) if queries else ()
     return Chapter(
-        title=f"StructureCertificate of a {certificate.subject}",
+        title=f"Certificate of a {certificate.subject}",
         lead=f"{certificate.structure.n_observed} observations of {certificate.structure.n_latents} latents.",
         verdict=verdict_of(certificate),
         figures=figures,

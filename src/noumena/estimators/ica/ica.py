@@ -83,6 +83,7 @@ class ICA(Transformer):
 
     Examples
     --------
+    >>> import numpy as np
     >>> s = np.array([[a, b] for a in (-1.0, 1.0) for b in (-1.0, 1.0)])  # all four corners
     >>> np.abs(ICA().fit_transform(s @ [[2.0, 0.0], [1.0, 1.0]])).round(3).tolist()
     [[1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [1.0, 1.0]]
