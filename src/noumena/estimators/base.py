@@ -26,6 +26,7 @@ from noumena.adopt.networks import Builder as Builder
 from noumena.adopt.networks import build_network, default_torch_state
 from noumena.checks import DivergenceError, InputError
 from noumena.derivatives.strength import within
+from noumena.estimators.across_columns import ROWS, predict_columns
 from noumena.estimators.batched import fits_batched
 from noumena.estimators.codec import Codec as Codec
 from noumena.estimators.codec import Decoder as Decoder
@@ -98,6 +99,8 @@ class Estimator(Transformer):
     n_features_in_: int = field(init=False)
     refit_ = None
     """How the exactly sparse refit compares with its dense twin; ``None`` where there is none."""
+    column_prediction_ = None
+    """How well the best model predicts columns of held-out rows from the others; ``None`` where it was not measured."""
     _sparse_refit = False
     """Whether structures are searched: the decoder must be a network of its own."""
 
@@ -136,6 +139,7 @@ class Estimator(Transformer):
         device = training.torch_device()
         source = self._source(X)
         n_observed = source.width
+        training = training.for_columns(n_observed)
         n_latents = checks.count(self._size(n_observed), "n_latents")
         must = "x must have at least as many rows as latents."
         checks.require(len(source) >= n_latents, must, f"{len(source)} rows and {n_latents} latents")
@@ -156,8 +160,11 @@ class Estimator(Transformer):
             training = training.changed(capture=False)
         self._adopt(models, rows, training, self._bound(X, y, training))
         self.refit_ = None
+        self.column_prediction_ = None
         if training.refit and not frozen and not self.interrupted_ and self._searches(rows, n_observed):
             self._refit(lambda s: self._model(s, n_observed, mean, scale).to(models[0].mean), rows, training)
+            held_out = rows.held_out[:ROWS]
+            self.column_prediction_ = predict_columns(self.models_[self.best_], rows.train_at_once, held_out)
         if device.type != "mps" and far(*units):  # finished models then see rows as the fit did
             for model in self.models_:
                 model.double().load_state_dict({"mean": mean, "scale": scale}, strict=False)
@@ -185,6 +192,12 @@ class Estimator(Transformer):
 
     def _adopt(self, models: list[Codec], rows: FitData, training: Training, bound: float | None) -> None:
         fitted = train(list(models), self.seeds_, rows, training, bound=bound)
+        lost = int(fitted.diverged.sum())
+        if 2 * lost > len(fitted.diverged):
+            raise DivergenceError(
+                f"At least half of the seeds must stay finite. Got {lost} of {len(fitted.diverged)} that diverged, "
+                "tried again at a third of the rate; lower learning_rate, set clip, or look for columns with outliers."
+            )
         fitted = polish(fitted, self.seeds_, rows, training, bound=bound)
         self._take(fitted, rows)
         self.history_ = fitted.history

@@ -69,6 +69,11 @@ class FitData:
         return replace(self, fingerprint=hashlib.sha256(f"{described} {self.data}".encode()).hexdigest())
 
     @property
+    def width(self) -> int:
+        """Numbers in a row."""
+        return self.train.shape[1] if isinstance(self.train, Tensor) else self.train.source.width
+
+    @property
     def in_bytes(self) -> bool:
         """Whether rows are images or other bytes, often wide, that are made numbers as they are read."""
         return isinstance(self.held_out, Standardised) and self.held_out.source.dtype is None

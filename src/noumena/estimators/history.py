@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,25 @@ class History:
         self.steps.append(step)
         for name, value in terms.items():
             self.values.setdefault(name, []).append(value)
+
+    def with_models(self, which: Sequence[int] | np.ndarray, other: History) -> History:
+        """The same curves, those of some models taken from another history, which was looked at as often or is left.
+
+        >>> one, two = History(), History()
+        >>> one.add(5, {"objective": np.array([1.0, np.nan])})
+        >>> two.add(5, {"objective": np.array([3.0])})
+        >>> one.with_models([1], two).values
+        {'objective': [array([1., 3.])]}
+        """
+        if len(other.steps) < len(self.steps):
+            return self
+        values = {name: [row.copy() for row in rows] for name, rows in self.values.items()}
+        for name, rows in values.items():
+            padded = rows + [np.full_like(rows[-1], np.nan) for _ in other.steps[len(rows) :]]
+            for row, new in zip(padded, other.values[name], strict=True):
+                row[which] = new
+            values[name] = padded
+        return History(list(other.steps), values)
 
     def frame(self) -> pd.DataFrame:
         """A tidy table: step, model, term, value."""

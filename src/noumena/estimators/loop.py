@@ -45,6 +45,10 @@ HELD_OUT_MOST = 4096
 """Rows of the held-out part used for the final reading: a Jacobian at every row of a large table would not fit."""
 
 
+GENTLER = 1 / 3
+"""Share of the rate at which models that diverged are trained again, once."""
+EXPLODED = 1e6
+"""Multiple of the first loss at which a model has diverged, though its loss is a number."""
 COLLAPSE_AFTER = 10
 """Looks after which lost latents are reported; before that they come and go."""
 
@@ -116,10 +120,50 @@ def train(
     ``start`` is the progress at which annealed penalties begin; with a ``bound`` the penalty is minimised while the
     rest of the loss stays below it.
     """
+    training = training.for_columns(rows.width)
     weights = sum(p.numel() for p in models[0].parameters())
     work = 6.0 * weights * training.batch_size * len(models)
     with threads.for_work(work), tuned(mixed=training.precision == "bfloat16"):
-        return _Fit(models, model_seeds, rows, training, start, bound).run()
+        first = _Fit(models, model_seeds, rows, training, start, bound).run()
+        lost = np.flatnonzero(first.diverged)
+        if not len(lost) or first.interrupted:
+            return _told(first, training)
+        gentler = training.changed(suffix="gentler", learning_rate=training.learning_rate * GENTLER)
+        starts = [models[k] for k in lost]  # those of models that diverged are as they were before training
+        again = _Fit(starts, [model_seeds[k] for k in lost], rows, gentler, start, bound).run()
+    return _told(_merged(first, again, lost), training)
+
+
+def _merged(first: Trained, again: Trained, lost: np.ndarray) -> Trained:
+    """What a fit leaves once the models that diverged were trained again."""
+    models, objectives, stopped_at, diverged = (
+        list(first.models), first.objectives.copy(), first.stopped_at.copy(), first.diverged.copy()
+    )  # fmt: skip
+    terms = {name: values.copy() for name, values in first.terms.items()}
+    for n, k in enumerate(lost):
+        models[k], objectives[k], stopped_at[k] = again.models[n], again.objectives[n], again.stopped_at[n]
+        diverged[k] = again.diverged[n]
+        for name, values in again.terms.items():
+            terms[name][k] = values[n]
+    history = first.history.with_models(lost, again.history)
+    return Trained(models, objectives, terms, history, stopped_at, diverged, again.interrupted)
+
+
+def _told(trained: Trained, training: Training) -> Trained:
+    """The same, once it was said how many models are lost; a fit that lost all of them is none."""
+    lost = int(trained.diverged.sum())
+    if not lost:
+        return trained
+    first = int(trained.stopped_at[trained.diverged].min())
+    said = (
+        f"Training must stay finite. Got a loss that is not, or that exploded, by step {first}, in {lost} of "
+        f"{len(trained.diverged)} models, tried again at a third of the rate; lower learning_rate (now "
+        f"{training.learning_rate:g}) or set clip (now {training.clip})."
+    )
+    if trained.diverged.all():
+        raise DivergenceError(said)
+    warnings.warn(said, ConvergenceWarning, stacklevel=5)
+    return trained
 
 
 class _Fit:
@@ -164,6 +208,7 @@ class _Fit:
         self.diverged = np.zeros(K, dtype=bool)
         self.history = History()
         self.collapsed = False
+        self.first_loss: np.ndarray | None = None
         self.step = 0
 
     # ---- the loop ----------------------------------------------------------------------------------------
@@ -179,11 +224,13 @@ class _Fit:
                 for x, draws in self._batches():
                     loss = self._update(x, draws)
                     self.step += 1
+                    if self.device.type == "cpu":  # elsewhere reading a number would stop the queue
+                        self._watch(loss)
                     if self.step % look_every == 0 or self.step == self.plan.steps:
                         self._look(loss)
-                        advance(self.step, self.best_objective)
-                        if self._all_done():
-                            break
+                    advance(self.step, self.best_objective[~self.diverged])
+                    if self._all_done():
+                        break
                     if self.checkpoint and time.monotonic() - saved > self.plan.checkpoint_seconds:
                         self._save()
                         saved = time.monotonic()
@@ -266,13 +313,12 @@ class _Fit:
         return {k: v.double().cpu().numpy() for k, v in {"objective": loss, **terms}.items()}
 
     def _look(self, loss: Tensor) -> None:
+        self._watch(loss)
         terms = self._read(self.averaged or self.parameters, self.held_out[:HELD_OUT_LOOK])
         objective, training = terms["objective"], loss.double().cpu().numpy()
         self.history.add(self.step, {**terms, "training loss": training})
         self._diagnose()
-        lost = ~self._stopped() & ~(np.isfinite(objective) & np.isfinite(training))
-        self.diverged |= lost
-        self.stopped_at[lost] = self.step
+        self._lose(~np.isfinite(objective))
         running = ~self._stopped() & ~self.diverged
         better = running & ((objective < self.best_objective) | (not self.models[0].judged))
         self.best_objective[better] = objective[better]
@@ -280,6 +326,18 @@ class _Fit:
         self.waited = np.where(better, 0, self.waited + 1)
         if self.plan.patience is not None:
             self.stopped_at[running & (self.waited >= self.plan.patience)] = self.step
+
+    def _watch(self, loss: Tensor) -> None:
+        """Stop models whose training loss is no number any more or has exploded."""
+        now = loss.double().cpu().numpy()
+        if self.first_loss is None:
+            self.first_loss = 1 + np.abs(now)
+        self._lose(~(now <= EXPLODED * self.first_loss))
+
+    def _lose(self, lost: np.ndarray) -> None:
+        lost = lost & ~self._stopped()
+        self.diverged |= lost
+        self.stopped_at[lost] = self.step
 
     def _diagnose(self) -> None:
         """Say early, and once, that every model has lost latents which it had in use."""
@@ -310,17 +368,14 @@ class _Fit:
     def _finish(self, interrupted: bool) -> Trained:
         if self.checkpoint and not interrupted:
             self._save()
-        if self.diverged.all():
-            raise DivergenceError(self._sentence())
-        if self.diverged.any():
-            warnings.warn(self._sentence(), ConvergenceWarning, stacklevel=5)
         never_read = ~np.isfinite(self.best_objective)
         self._keep(never_read & ~self.diverged)
         terms = self._read(self.best, self.held_out[: self.most_held_out])
         if not self.history.steps:  # interrupted before the first look
             self.history.add(self.step, {**terms, "training loss": terms["objective"]})
-        for k, model in enumerate(self.models):
-            model.load_state_dict({n: v[k] for n, v in self.best.items()}, strict=False)
+        for k in np.flatnonzero(~self.diverged):
+            self.models[k].load_state_dict({n: v[k] for n, v in self.best.items()}, strict=False)
+        for model in self.models:
             model.requires_grad_(False).eval()
         return Trained(
             self.models,
@@ -330,14 +385,6 @@ class _Fit:
             np.minimum(self.stopped_at, self.step),
             self.diverged,
             interrupted,
-        )
-
-    def _sentence(self) -> str:
-        first = int(self.stopped_at[self.diverged].min())
-        return (
-            f"Training must stay finite. Got a loss that is not, by step {first}, in {int(self.diverged.sum())} of "
-            f"{len(self.seeds)} models; lower learning_rate (now {self.plan.learning_rate:g}) or set clip "
-            f"(now {self.plan.clip})."
         )
 
     # ---- leaving and coming back -------------------------------------------------------------------------
@@ -359,6 +406,7 @@ class _Fit:
                 "waited": torch.as_tensor(self.waited),
                 "stopped_at": torch.as_tensor(self.stopped_at),
                 "diverged": torch.as_tensor(self.diverged),
+                "first_loss": torch.as_tensor(self.first_loss),
                 "history.steps": torch.as_tensor(self.history.steps),
                 **{f"history.{n}": torch.as_tensor(np.array(v)) for n, v in self.history.values.items()},
             },
@@ -380,6 +428,7 @@ class _Fit:
         self.waited = saved.tensors["waited"].numpy()
         self.stopped_at = saved.tensors["stopped_at"].numpy()
         self.diverged = saved.tensors["diverged"].numpy()
+        self.first_loss = saved.tensors["first_loss"].numpy()
         self.history.steps = saved.tensors["history.steps"].tolist()
         for key, value in saved.tensors.items():
             if key.startswith("history.") and key != "history.steps":
@@ -401,7 +450,7 @@ def one_cycle(progress: float) -> float:
 def _progress(plan: Training, start: int):  # type: ignore[no-untyped-def]
     """A progress bar, or nothing."""
     if not plan.verbose:
-        return nullcontext(lambda step, best: None)
+        return nullcontext(lambda step, objectives: None)
     from noumena.estimators.progress import bar
 
     return bar(plan.steps, start)

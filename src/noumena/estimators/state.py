@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from noumena import checks, nets, penalties, seeds
 from noumena.adopt.networks import default_torch_state
 from noumena.estimators import images
+from noumena.estimators.across_columns import ColumnPrediction
 from noumena.estimators.autoencoder import Autoencoder, AutoencoderObjective
 from noumena.estimators.base import Codec, Estimator
 from noumena.estimators.bio import BioAE
@@ -242,9 +243,11 @@ def state_of(model: Any) -> tuple[dict[str, Any], Tensors]:
     config |= {name.removesuffix("_"): held.pop(name).tolist() for name in _ARRAYS}
     config["terms"] = {k: v.tolist() for k, v in held.pop("terms_").items()}
     config["refit"] = None if model.refit_ is None else model.refit_.to_dict()
+    columns = model.column_prediction_
+    config["column prediction"] = None if columns is None else columns.to_dict()
     tensors = {f"{k}.{n}": v.contiguous().cpu() for k, m in enumerate(model.models_) for n, v in m.state_dict().items()}
     tensors["points"] = torch.as_tensor(held.pop("points_"))
-    for elsewhere in ("models_", "refit_", "history_", "_n_features_out"):
+    for elsewhere in ("models_", "refit_", "column_prediction_", "history_", "_n_features_out"):
         held.pop(elsewhere, None)
     shown = [_shown(model, k) for k in range(len(model.models_))]
     tensors |= {name: torch.stack([one[name] for one in shown]).cpu() for name in shown[0]}
@@ -279,6 +282,8 @@ def restored(
     model.terms_ = {k: np.array(v) for k, v in config["terms"].items()}
     refit = config.get("refit")  # runs of the first version have none
     model.refit_ = None if refit is None else Refit(**refit)
+    columns = config.get("column prediction")
+    model.column_prediction_ = None if columns is None else ColumnPrediction.from_dict(columns)
     model.points_ = tensors["points"].numpy()
     model._n_features_out = model.points_.shape[-1]
     model.models_ = [_module(model, tensors, k, given) for k in range(len(model.seeds_))]

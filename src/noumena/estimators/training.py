@@ -11,6 +11,9 @@ from sklearn.base import BaseEstimator
 from noumena import checks
 from noumena.checks import InputError
 from noumena.estimators.parameters import TINY, check_parameters, count, number, one_of, switch
+from noumena.nets.mlp import narrowing
+
+STEPS, FEWEST_STEPS, RATE = 3000, 800, 1e-2
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -19,10 +22,12 @@ class Training(BaseEstimator):
 
     Parameters
     ----------
-    steps, batch_size : int
-        Steps of Adam, and rows of each.
-    learning_rate : float
-        Peak of the rate.
+    steps : int, optional
+        Steps of Adam; 3000 of narrow tables, and fewer of wide ones (``for_columns``).
+    batch_size : int
+        Rows of a step.
+    learning_rate : float, optional
+        Peak of the rate; 0.01 of narrow tables, and less of wide ones.
     clip : float, optional
         Largest norm of a model's gradient.
     weight_decay : float
@@ -64,9 +69,9 @@ class Training(BaseEstimator):
 
     __no_type_check__ = True  # values are checked by ``check``, as scikit-learn wants, never by ``__init__``
 
-    steps: int = count(3000)
+    steps: int = count(None)
     batch_size: int = count(256)
-    learning_rate: float = number(1e-2, minimum=TINY)
+    learning_rate: float = number(None, minimum=TINY)
     clip: float | None = number(None, minimum=TINY)
     weight_decay: float = number(0.0, minimum=0)
     within: float | None = number(None, minimum=0)
@@ -89,6 +94,18 @@ class Training(BaseEstimator):
         check_parameters(self)
         both = self.precision == "bfloat16" and self.dtype == "float64"
         checks.require(not both, "precision must be full in double precision.", "bfloat16 and float64")
+
+    def for_columns(self, columns: int) -> Training:
+        """The same with a number of steps and a rate, where none is given, that suit so many columns: gradients of wide
+        tables are sums over many columns, and large rates diverge there.
+
+        >>> [(t.steps, t.learning_rate) for t in map(Training().for_columns, (20, 320, 20_000))]
+        [(3000, 0.01), (1500, 0.005), (800, 0.0006324555320336759)]
+        """
+        share = narrowing(columns)
+        steps = max(FEWEST_STEPS, round(STEPS * share)) if self.steps is None else self.steps
+        rate = RATE * share if self.learning_rate is None else self.learning_rate
+        return self.changed(steps=steps, learning_rate=rate)
 
     def torch_device(self) -> torch.device:
         """The device to train on."""

@@ -18,7 +18,8 @@ from torch import Tensor
 from noumena.ambiguity import align
 from noumena.derivatives.strength import jacobians, within
 from noumena.estimators import Estimator
-from noumena.guarantees.hypotheses import EXPLAINED, Hypothesis
+from noumena.estimators.across_columns import SHORTFALL, TIED
+from noumena.guarantees.hypotheses import EXPLAINED, NOISE, SHARED, Hypothesis
 
 BEATS_TWIN = "the sparse refit beats its dense twin"
 LACKS_NONE = "no dependency is missing"
@@ -53,6 +54,35 @@ def explained_by(model: Estimator) -> Hypothesis:
         unknown = "the variance that was explained was not kept with this model"
         return explained(None if found is None else found[model.best_], unknown=unknown)
     return explained(1 - float(error[model.best_]) / model.n_features_in_)
+
+
+def columns_explained(model: Estimator) -> tuple[Hypothesis, ...]:
+    """Whether the model predicts columns of held-out rows from the others as well as ridge regression and boosting do,
+    and whether its noise is independent; where this was not measured, whether it reconstructs the data."""
+    found = model.column_prediction_
+    if found is None:
+        return (explained_by(model),)
+    evidence = (
+        f"of what ridge regression and boosting predict of {len(found.columns)} columns from the others the model "
+        f"misses {found.shortfall:.3f} ± {found.standard_error:.3f} on {found.rows} held-out rows (wanted {SHORTFALL})"
+    )
+    if not found.shares_any:
+        evidence = f"no column of {found.rows} held-out rows is predicted from the others: nothing is shared"
+    answer = {True: "supported", False: "fails", None: "unknown"}[found.explained]
+    i, j = (_named(model, k) for k in found.tied)
+    noise = (
+        f"what is left of {i} and {j} has {abs(found.excess):.3f} of their variance in common beyond what the fit "
+        f"makes of it, the most of all pairs (wanted {TIED}, or no more than chance)"
+    )
+    return (
+        Hypothesis(SHARED, answer, evidence),
+        Hypothesis(NOISE, "supported" if found.independent else "fails", noise),
+    )
+
+
+def _named(model: Estimator, column: int) -> str:
+    names = getattr(model, "feature_names_in_", None)
+    return f"x{column + 1}" if names is None else str(names[column])
 
 
 def beats_dense_twin(model: Estimator) -> Hypothesis:

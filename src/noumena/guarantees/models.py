@@ -171,8 +171,8 @@ def _world(world: Simulation) -> Read:
 def _fitted(model: Estimator, threshold: float | None) -> Read:
     check_is_fitted(model)
     structure = model.structure_of(model.best_, threshold=threshold)
-    asked = (fits.explained_by, fits.beats_dense_twin, fits.lacks_no_dependency, fits.found_twice)
-    evidence = tuple(ask(model) for ask in asked)
+    asked = (fits.beats_dense_twin, fits.lacks_no_dependency, fits.found_twice)
+    evidence = (*fits.columns_explained(model), *(ask(model) for ask in asked))
     points = model.points_of(model.best_)
     known = continuous_by_layers(model.decoder_)
     return _decoder(model.decoder_, points, structure, evidence, resolution=fits.resolution(model), known=known)

@@ -19,7 +19,9 @@ from noumena.guarantees.hypotheses import (
     INDEPENDENT,
     INVERTIBLE,
     NO_DENSER,
+    NOISE,
     POSITIVE_GAP,
+    SHARED,
     ZEROS,
     Hypothesis,
 )
@@ -97,7 +99,7 @@ def _certificate(
     (gap, bound), (hypotheses, assumed), (independence, independent) = found, premises, law
     model, available = built_on
     positive = Hypothesis(POSITIVE_GAP, "holds" if bound else "fails", _gap_sentence(S, gap, bound))
-    shared = (h for h in hypotheses if h.name in (INVERTIBLE, NO_DENSER, EXPLAINED, ZEROS, IN_USE))
+    shared = (h for h in hypotheses if h.name in (INVERTIBLE, NO_DENSER, EXPLAINED, SHARED, NOISE, ZEROS, IN_USE))
     both = (*smoothness, *shared, _room(S))
     element_wise = (Ambiguity("element-wise"),) * S.n_latents
     demanded = ("the latents of both models are independent",) if independent else ()

@@ -8,6 +8,9 @@ from torch import nn
 
 from noumena import checks
 
+NARROWEST, NARROW = 64, 80
+"""The least default width, and the columns up to which a table is narrow."""
+
 
 @dataclass(frozen=True)
 class MLP:
@@ -16,7 +19,8 @@ class MLP:
     Parameters
     ----------
     hidden : tuple of int, optional
-        Hidden widths; by default two of twice the wider end, between 64 and 512.
+        Hidden widths; by default two of twice the wider end, between 64 and 160, and less again (``narrowing``) where
+        that end has more than 80.
     slope : float
         Negative slope of the leaky ReLUs.
 
@@ -40,7 +44,26 @@ class MLP:
         """The network, initialised from torch's global stream."""
         layers: list[nn.Module] = []
         width = inputs
-        for following in (min(512, max(64, 2 * max(inputs, outputs))),) * 2 if self.hidden is None else self.hidden:
+        for following in _widths(max(inputs, outputs)) if self.hidden is None else self.hidden:
             layers += [nn.Linear(width, following), nn.LeakyReLU(self.slope)]
             width = following
         return nn.Sequential(*layers, nn.Linear(width, outputs))
+
+
+def _widths(wider: int) -> tuple[int, int]:
+    """The default hidden widths of a network by its wider end.
+
+    >>> _widths(20), _widths(50), _widths(80), _widths(200), _widths(20_000)
+    ((64, 64), (100, 100), (160, 160), (101, 101), (64, 64))
+    """
+    width = max(NARROWEST, min(2 * wider, round(2 * NARROW * narrowing(wider))))
+    return width, width
+
+
+def narrowing(columns: int) -> float:
+    """What is left of width, rate and steps for a table of so many columns, of those for a narrow one.
+
+    >>> narrowing(80), narrowing(320)
+    (1.0, 0.5)
+    """
+    return min(1.0, (NARROW / columns) ** 0.5)

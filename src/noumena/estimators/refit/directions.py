@@ -53,16 +53,18 @@ class Directions:
     """By how much each direction moves every observation: root mean square over points of ``|Q_i c| / |Q_i|``."""
     vectors: Float[Tensor, "direction point observed"]
     """The directions themselves, of length 1 at every point."""
+    faint: float = FAINT
+    """Above this share, in root mean square over points, an observation counts as moved."""
 
     @property
     def supports(self) -> Bool[np.ndarray, "direction observed"]:
         """Which observations each direction moves."""
-        return self.moves > FAINT
+        return self.moves > self.faint
 
     @property
     def weights(self) -> Float[np.ndarray, " direction"]:
         """A count of the observations that a direction moves, in which a faint move counts in part."""
-        return soft_count(self.moves)
+        return soft_count(self.moves, self.faint)
 
     def basis(self) -> list[int]:
         """The lightest independent directions, chosen greedily; fewer than latents where there are not enough."""
@@ -91,13 +93,13 @@ class Directions:
         return bases
 
 
-def soft_count(moves: Float[np.ndarray, "direction observed"]) -> Float[np.ndarray, " direction"]:
+def soft_count(moves: Float[np.ndarray, "direction observed"], faint: float = FAINT) -> Float[np.ndarray, " direction"]:
     """``Σ_i min(1, m_i² / τ²)``: an observation that is moved counts 1, one that hardly is counts little.
 
     >>> soft_count(np.array([[1.0, 0.0, 0.045]])).round(2)
     array([1.25])
     """
-    return np.minimum(1.0, (moves / FAINT) ** 2).sum(axis=1)
+    return np.minimum(1.0, (moves / faint) ** 2).sum(axis=1)
 
 
 def tangents(models: list[Any], x: Float[Tensor, "batch observed"]) -> Float[Tensor, "point observed latent"]:
@@ -114,7 +116,9 @@ def tangents(models: list[Any], x: Float[Tensor, "batch observed"]) -> Float[Ten
     return torch.linalg.eigh(total)[1][:, :, -d:].flip(-1)
 
 
-def sparse_directions(Q: Float[Tensor, "point observed latent"], *, starts: int = STARTS, seed: int = 0) -> Directions:
+def sparse_directions(
+    Q: Float[Tensor, "point observed latent"], *, starts: int = STARTS, seed: int = 0, faint: float = FAINT
+) -> Directions:
     """Directions of the tangent spaces ``Q`` that vanish on common rows, the lightest first.
 
     >>> Q = torch.linalg.qr(torch.randn(40, 5, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64))[0]
@@ -127,13 +131,13 @@ def sparse_directions(Q: Float[Tensor, "point observed latent"], *, starts: int 
     d = Q.shape[2]
     length = Q.norm(dim=2, keepdim=True)
     unit = torch.where(length > 1e-9, Q / length.clamp_min(1e-9), 0.0)
-    first = _starts(Q.shape[1], d, starts, seed).to(Q)
+    first, small = _starts(Q.shape[1], d, starts, seed).to(Q), SMALL * faint / FAINT
     screened = [_reweighted(unit[:FIRST], part, smalls)[:2] for smalls in SCREENING for part in first.split(STARTS)]
     weights, moves = (torch.cat(parts) for parts in zip(*screened, strict=True))
-    _, moves, c = _reweighted(unit, weights[_distinct(moves, KEPT)], (SMALL,) * ROUNDS)
-    order = _distinct(moves, KEPT)
+    _, moves, c = _reweighted(unit, weights[_distinct(moves, KEPT, faint)], (small,) * ROUNDS)
+    order = _distinct(moves, KEPT, faint)
     vectors = torch.einsum("pid,kpd->kpi", Q, c[order])
-    return Directions(moves[order].cpu().numpy(), vectors / vectors.norm(dim=2, keepdim=True).clamp_min(1e-12))
+    return Directions(moves[order].cpu().numpy(), vectors / vectors.norm(dim=2, keepdim=True).clamp_min(1e-12), faint)
 
 
 def _starts(n_observed: int, n_latents: int, most: int, seed: int) -> Float[Tensor, "start observed"]:
@@ -165,9 +169,9 @@ def _reweighted(
     return weights, mean.sqrt(), c
 
 
-def _distinct(moves: Float[Tensor, "direction observed"], most: int) -> Tensor:
+def _distinct(moves: Float[Tensor, "direction observed"], most: int, faint: float) -> Tensor:
     """The lightest directions of each support, lightest first."""
     values = moves.cpu().numpy()
-    order = np.argsort(soft_count(values), kind="stable")
-    _, first = np.unique(values[order] > FAINT, axis=0, return_index=True)
+    order = np.argsort(soft_count(values, faint), kind="stable")
+    _, first = np.unique(values[order] > faint, axis=0, return_index=True)
     return torch.as_tensor(order[np.sort(first)][:most])

@@ -17,6 +17,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 Support = Bool[np.ndarray, "observed latent"]
+FLOOR = 0.05
+"""Of a standardised observation's error: what a short training leaves differs by chance, and must not count."""
 
 
 class MaskedDecoder(nn.Module):
@@ -72,7 +74,23 @@ def plain(model: Any) -> Any:
 
 
 @torch.no_grad()
-def row_errors(model: Any, x: Float[Tensor, "batch observed"]) -> Float[np.ndarray, " batch"]:
-    """The squared error of every standardised row's reconstruction, summed over observations, without noise."""
+def squared_errors(model: Any, x: Float[Tensor, "batch observed"]) -> Float[np.ndarray, "batch observed"]:
+    """Squared errors of standardised rows' reconstructions, without noise."""
     x = x.to(model.mean)
-    return (model.decoder(model.code(x)) - x).square().sum(dim=1).double().cpu().numpy()
+    return (model.decoder(model.code(x)) - x).square().double().cpu().numpy()
+
+
+def row_errors(model: Any, x: Float[Tensor, "batch observed"]) -> Float[np.ndarray, " batch"]:
+    """The same of every row, summed over observations."""
+    return squared_errors(model, x).sum(axis=1)
+
+
+def misfit(errors: Float[np.ndarray, "batch observed"]) -> float:
+    """``Σ_i log(e_i + FLOOR)`` over observations, ``e_i`` the mean error of one: beside noise, which no structure takes
+    away, what a dependency explains counts as much as without noise; infinite where an error is no number.
+
+    >>> bool(np.isclose(misfit(np.full((3, 2), 1 - FLOOR)), 0))
+    True
+    """
+    found = float(np.log(errors.mean(axis=0) + FLOOR).sum())
+    return found if np.isfinite(found) else np.inf

@@ -22,16 +22,16 @@ from torch import Tensor
 from noumena.checks import DivergenceError
 from noumena.estimators.fit_data import FitData
 from noumena.estimators.loop import Trained, train
-from noumena.estimators.refit.masked import Support, masked, row_errors
+from noumena.estimators.refit.masked import Support, masked, misfit, row_errors, squared_errors
 from noumena.estimators.training import Training
 
 HELD_OUT = 4096
 """Held-out rows that models are compared on, at most."""
 RESTARTS, FAR = 2, 1_000_003
 """How often models that are stuck begin again, and the distance of their seeds."""
-STUCK = 5.0
-"""Multiple of the best error above which a model is stuck: those that only had less training reach 1.6 to 2.5 times
-the best, local minima 25 times and more."""
+STUCK = 2.5
+"""Misfit above the best from which on a model is stuck: without noise, those that only had less training are at most 2
+above the best, local minima 10 and more."""
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,8 @@ def restarted(
     A model in a local minimum is no other explanation of the rows, so that it finds other latents says nothing; one
     that explains them as well as the best is kept, whatever latents it has.
     """
-    errors = [row_errors(model, held_out(rows)) for model in sparse.models]
-    best = errors[int(np.nanargmin([e.mean() for e in errors]))]
-    stuck = [k for k, e in enumerate(errors) if not e.mean() <= STUCK * best.mean()]
+    misfits = [misfit(squared_errors(model, held_out(rows))) for model in sparse.models]
+    stuck = [k for k, one in enumerate(misfits) if not one <= min(misfits) + STUCK]
     if sparse.interrupted or not stuck:
         return sparse
     starts = masked([fresh(other_seeds[k]) for k in stuck], [support] * len(stuck))

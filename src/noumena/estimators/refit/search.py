@@ -4,8 +4,8 @@
 2. *Proposals*: the lightest directions of the twins' tangent spaces (``sparse_directions``), and what a threshold reads
    off every model of the penalised fit.
 3. Each proposal is refitted under its structure (``masked``) on part of the rows and judged by the rest. A structure is
-   as good as ``log(error) + PRICE · dependencies`` is low: one that misses a dependency doubles the error, one that has
-   one too many changes it by a few percent.
+   as good as ``Σ_i log(e_i + FLOOR) + PRICE · dependencies`` is low, ``e_i`` the error of an observation: one that
+   misses a dependency raises that of its observation much, one that has one too many changes all by a few percent.
    Where none explains them about as well as the dense twin there are more starts, and directions are exchanged.
 4. *Flips*: dependencies whose absence shows in the residuals are added, the faintest are dropped, while that pays; at
    last several are added at once and the faintest dropped again.
@@ -36,8 +36,8 @@ from noumena.derivatives.strength import relative_strength
 from noumena.estimators.exchange import remix
 from noumena.estimators.fit_data import FitData
 from noumena.estimators.loop import Trained, train
-from noumena.estimators.refit.directions import MANY_STARTS, POINTS, Directions, sparse_directions, tangents
-from noumena.estimators.refit.masked import Support, masked, plain, row_errors
+from noumena.estimators.refit.directions import FAINT, MANY_STARTS, POINTS, Directions, sparse_directions, tangents
+from noumena.estimators.refit.masked import Support, masked, misfit, plain, row_errors, squared_errors
 from noumena.estimators.refit.refit import (
     FAR,
     HELD_OUT,
@@ -62,13 +62,16 @@ RATE = 5e-3
 """Peak learning rate of twins and refits, or that of the fit if it is lower."""
 BATCH = 128
 """Rows of a batch while structures are compared."""
-PRICE = 0.1
-"""What a dependency must be worth, as a share of the error; equally good refits differ by a few percent."""
-CHANCE = 0.05
+PRICE = 0.03
+"""What a dependency must be worth; equally good refits differ by less."""
+CHANCE = 0.02
 """Scores of equally good structures differ by about this."""
 JUDGED = 0.2
 """Share of the rows to train on that structures are judged by."""
-EXPLAINED = 0.8
+NOISY, FAINTER = 0.03, (0.13, 0.18)
+"""Share of the variance that is left over above which tangent spaces are known less well, and what else then counts as
+zero in them."""
+EXPLAINED = 0.25
 """Share of the variance below which twins have no tangent spaces to speak of."""
 FLIPS, TURNS = 6, 4
 """Dependencies that are tried in a turn, of either kind, and turns at most."""
@@ -78,12 +81,11 @@ FEATURES, RIDGE = 96, 1e-3
 """Random features by which residuals are searched for what is missing, and their ridge."""
 SWAPS, SWAP_TURNS = 12, 4
 """Exchanges of one direction that are tried in a turn, and turns at most."""
-PROMISING = 1.2
-"""Multiple of the dense twin's error up to which a structure may be right after short training: right ones had 1.02 to
-1.18 of it in ten worlds, wrong ones 1.29 to 2.6."""
+PROMISING = 0.4
+"""Misfit above the dense twin's up to which a structure may be right after short training."""
 STRENGTH_AT = 256
-HOPELESS = 4.0
-"""Where the refit's error is so many times its twin's no structure was found, and the twins are kept as they are."""
+HOPELESS = 2.5
+"""Where the refit's misfit is so far above its twin's no structure was found, and the twins are kept as they are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,13 +94,12 @@ class SearchState:
 
     model: Any
     support: Support
-    errors: Float[np.ndarray, " batch"]
+    errors: Float[np.ndarray, "batch observed"]
 
     @property
     def score(self) -> float:
-        """``log(error) + PRICE · dependencies``."""
-        error = self.errors.mean()
-        return float(np.log(max(error, 1e-12)) + PRICE * self.support.sum()) if np.isfinite(error) else np.inf
+        """``Σ_i log(e_i + FLOOR) + PRICE · dependencies``."""
+        return misfit(self.errors) + PRICE * float(self.support.sum())
 
 
 def searchable(n_observed: int, n_latents: int, rows: FitData) -> bool:
@@ -151,7 +152,8 @@ def search_and_refit(
     if any(trained.interrupted for trained in (sparse, wider, twins)):
         return None
     refit = compared(sparse, twins, S, rows, gain)
-    if refit.error <= HOPELESS * refit.twin:
+    lowest = [min(misfit(squared_errors(m, held_out(rows))) for m in found.models) for found in (sparse, twins)]
+    if lowest[0] <= lowest[1] + HOPELESS:
         return sparse, refit
     dense = np.ones_like(S)
     full = replace(twins, models=[model.eval() for model in masked(twins.models, [dense] * len(twins.models))])
@@ -171,6 +173,8 @@ class Search:
         best = twins[int(np.argmin(errors))]
         explained = min(errors) <= (1 - EXPLAINED) * float(judges.var(dim=0).sum())
         self.tangents = tangents(twins, x) if explained else None
+        noisy = min(errors) > NOISY * float(judges.var(dim=0).sum())
+        self.faints = (FAINT, *(FAINTER if noisy else ()))
         self.d = best.code(x[:2]).shape[1]
         self.whole: tuple[Any, Support] = (best, np.ones((rows.train.shape[1], self.d), dtype=bool))
 
@@ -202,24 +206,25 @@ class Search:
         in wrong places no single flip pays; ``None`` where nothing is missing."""
         wider = wanted(state, self.rows)
         stay, grown = self._tried([(state.model, state.support), (state.model, wider)], SHORT)
-        if self.stopped or not ErrorDifference.of(grown.errors, stay.errors).below_zero:
+        if self.stopped or not ErrorDifference.of(grown.errors.sum(axis=1), stay.errors.sum(axis=1)).below_zero:
             return None
         settled = self._settled(grown)
         return None if self.stopped or settled.score >= stay.score else settled
 
     def _from_tangents(self) -> list[tuple[Any, Support]]:
         """The lightest directions of the tangent spaces, as a structure of the best twin."""
-        if self.tangents is None:
-            return []
-        found = sparse_directions(self.tangents)
-        basis = found.basis()
-        return [self._along(found, basis)] if len(basis) == self.d else []
+        proposals = []
+        for faint in () if self.tangents is None else self.faints:
+            found = sparse_directions(self.tangents, faint=faint)
+            basis = found.basis()
+            proposals += [self._along(found, basis)] if len(basis) == self.d else []
+        return proposals
 
     def _swapped(self, state: SearchState, whole: SearchState) -> SearchState:
         """The structure after exchanges of directions that pay, among those of more starts."""
         if self.tangents is None:
             return state
-        found = sparse_directions(self.tangents, starts=MANY_STARTS)
+        found = sparse_directions(self.tangents, starts=MANY_STARTS, faint=self.faints[len(self.faints) // 2])
         basis = found.basis()
         for _ in range(SWAP_TURNS if len(basis) == self.d else 0):
             bases = [basis, *found.swaps(basis, SWAPS)]
@@ -243,7 +248,7 @@ class Search:
         fitted = train(models, [0] * len(models), self.rows, self.plan.changed(steps=max(1, self.plan.steps // share)))
         self.stopped |= fitted.interrupted
         return [
-            SearchState(model, support, row_errors(model, self.rows.held_out))
+            SearchState(model, support, squared_errors(model, self.rows.held_out))
             for model, (_, support) in zip(fitted.models, proposals, strict=True)
         ]
 
@@ -267,7 +272,7 @@ class Search:
 
 def promising(state: SearchState, whole: SearchState) -> bool:
     """Whether a structure explains the rows about as well as none, after training as long."""
-    return bool(state.errors.mean() <= PROMISING * whole.errors.mean())
+    return misfit(state.errors) <= misfit(whole.errors) + PROMISING
 
 
 def simplest(states: list[SearchState]) -> SearchState:
@@ -305,12 +310,12 @@ def wanted(state: SearchState, rows: FitData) -> Support:
 
 
 def faintest(state: SearchState, x: Float[Tensor, "batch observed"]) -> list[tuple[int, int]]:
-    """Dependencies from the faintest on, of observations and latents that have others."""
+    """Dependencies from the faintest on, of observations that have others: a latent may lose its last."""
     with torch.no_grad():
         z = state.model.code(x[:STRENGTH_AT])
     strength = relative_strength(state.model.decoder, z)
     S = state.support
-    places = [(i, j) for i, j in np.argwhere(S).tolist() if S[i].sum() > 1 and S[:, j].sum() > 1]
+    places = [(i, j) for i, j in np.argwhere(S).tolist() if S[i].sum() > 1]
     return sorted(places, key=lambda place: strength[place])
 
 

@@ -283,6 +283,7 @@ class SparseFlow(Transformer):
         """Unmix ``X`` (batch, observed) affinely, then bend the code until it is sparse; ``y`` is ignored."""
         plan = self._plan()
         array = self._checked(X)
+        plan = plan.for_columns(array.shape[1])
         seed = seeds.seed_of(self.random_state)
         solver = self._solver(seed, plan)
         self.start_: Any = clone(solver).fit(array)  # type: ignore[union-attr]
