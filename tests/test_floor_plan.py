@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "nets": FOUNDATIONS,
     "estimators": FOUNDATIONS | {"nets", "penalties"},
     "guarantees": FOUNDATIONS | {"estimators"},
+    "discovery": FOUNDATIONS | {"penalties", "estimators", "guarantees"},
     "worlds": FOUNDATIONS | {"guarantees"},
     "data": FOUNDATIONS | {"worlds"},
     "metrics": FOUNDATIONS,

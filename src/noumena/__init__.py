@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from noumena.checks import DivergenceError, InputError
     from noumena.deconfounding import Deconfounding, deconfound
     from noumena.derivatives import differentiate, jacobian
+    from noumena.discovery import Discovery, discover
     from noumena.estimators import (
         ICA,
         MFCVAE,
@@ -64,6 +65,7 @@ _HOMES = {
     "checks": "DivergenceError InputError",
     "audits": "Audit audit",
     "deconfounding": "Deconfounding deconfound",
+    "discovery": "Discovery discover",
     "extraction": "representations",
     "derivatives": "differentiate jacobian",
     "estimators": "Autoencoder BetaVAE BioAE ICA BetaTCVAE DisCo EncDiff FactorVAE Flow MFCVAE QLAE "
@@ -99,6 +101,7 @@ __all__ = [
     "DegenerateMixture",
     "DependencySparsity",
     "DisCo",
+    "Discovery",
     "DivergenceError",
     "EncDiff",
     "FactorVAE",
@@ -126,6 +129,7 @@ __all__ = [
     "data",
     "deconfound",
     "differentiate",
+    "discover",
     "fit_penalised",
     "guarantees",
     "iVAE",

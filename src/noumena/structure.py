@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -225,6 +225,24 @@ class Structure:
         unused = [" ".join(self.latent[j].split()) or "''" for j in np.flatnonzero(self.weights == 0)]
         must = "Every latent must touch at least one observation."
         checks.require(not unused, must, f"none for {checks.listed(unused)}")
+
+    @property
+    def in_use(self) -> np.ndarray:
+        """The latents that observations depend on: of an estimated structure those with an entry above its threshold,
+        where that parts strong entries from weak ones, and else all."""
+        if self.evidence is None or not self.evidence.parts:
+            return np.arange(self.n_latents)
+        return np.flatnonzero(self.evidence.strength.max(axis=0) > self.evidence.threshold)
+
+    def with_latents(self, kept: np.ndarray) -> Structure:
+        """The structure of some of its latents.
+
+        >>> Structure([[1, 0, 0], [1, 1, 1]]).with_latents(np.array([0, 2])).latent
+        ('z1', 'z3')
+        """
+        evidence = None if self.evidence is None else replace(self.evidence, strength=self.evidence.strength[:, kept])
+        latent = [self.latent[j] for j in kept]
+        return Structure(self.dense[:, kept], observed=self.observed, latent=latent, evidence=evidence)
 
     # ---- constructors and files --------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ from torch import Tensor
 from noumena import seeds
 from noumena.derivatives import differentiate
 from noumena.estimators.peers import predicted_by_peers
+from noumena.estimators.refit.masked import MaskedDecoder
 
 COLUMNS = 24
 """Columns that are left out in turn, evenly drawn where there are more."""
@@ -38,7 +39,7 @@ ROWS, SEEN = 500, 10_000
 LEAST_COLUMNS, LEAST_ROWS = 3, 20
 """Fewer columns share nothing that could be told from noise; fewer rows tell nothing."""
 STEPS = 25
-SETTLED = 1e-5
+SETTLED = 1e-3
 """Length of a step, in spreads of the latents, below which a mode is found."""
 DAMPING, EASED, TIGHTENED = 1e-2, 1 / 3, 4.0
 LEAST_NOISE = 1e-4
@@ -143,20 +144,23 @@ def modes(
     >>> modes(lambda z: z * torch.ones(2), x, torch.tensor([[1.0, 0.0]]), law, torch.zeros(1, 1))
     tensor([[1.0000]])
     """
-    z, damping = start, torch.full((len(x),), DAMPING, dtype=x.dtype)
+    z, damping = start.clone(), torch.full((len(x),), DAMPING, dtype=x.dtype)
     unit = law.precision.diagonal().clamp_min(1e-12).rsqrt()
-    at = _linearised(decode, z, x, weight, law)
+    cost, g, H = _linearised(decode, z, x, weight, law)
+    moving = torch.arange(len(x))
     for _ in range(STEPS):
-        H = at.H + damping[:, None, None] * torch.diag_embed(at.H.diagonal(dim1=1, dim2=2))
-        step = torch.linalg.solve(H, at.g)
-        there = _linearised(decode, z + step, x, weight, law)
-        good = there.cost < at.cost
-        z = torch.where(good[:, None], z + step, z)
-        at = _Quadratic(
-            *(torch.where(good.view(-1, *[1] * (a.ndim - 1)), b, a) for a, b in zip(at, there, strict=True))
+        damped = H + damping[moving, None, None] * torch.diag_embed(H.diagonal(dim1=1, dim2=2))
+        step = torch.linalg.solve(damped, g)
+        there = _linearised(decode, z[moving] + step, x[moving], weight[moving], law)
+        good = there.cost < cost
+        z[moving] += torch.where(good[:, None], step, 0.0)
+        cost, g, H = (
+            torch.where(good.view(-1, *[1] * (a.ndim - 1)), b, a) for a, b in zip((cost, g, H), there, strict=True)
         )
-        damping = torch.where(good, damping * EASED, damping * TIGHTENED).clamp(1e-9, 1e9)
-        if bool(((step / unit).abs().amax(dim=1) < SETTLED).all()):
+        damping[moving] *= torch.where(good, EASED, TIGHTENED)
+        far = (step / unit).abs().amax(dim=1) > SETTLED
+        moving, cost, g, H = moving[far], cost[far], g[far], H[far]
+        if not len(moving):
             break
     return z
 
@@ -170,37 +174,50 @@ class _Quadratic(NamedTuple):
 
 
 def _linearised(decode: Callable[[Tensor], Tensor], z: Tensor, x: Tensor, weight: Tensor, law: LatentLaw) -> _Quadratic:
-    at = differentiate(decode, z)
-    J, error, away = at.J.detach(), x - at.x.detach(), z - law.centre
-    cost = (error.square() * weight).sum(dim=1) + torch.einsum("bl,lk,bk->b", away, law.precision, away)
+    value, J = (part.detach() for part in _values_and_jacobian(decode, z))
+    error, away = x - value, z - law.centre
     g = torch.einsum("bil,bi->bl", J, weight * error) - away @ law.precision
-    return _Quadratic(cost.nan_to_num(nan=torch.inf), g, torch.einsum("bil,bi,bik->blk", J, weight, J) + law.precision)
+    return _Quadratic(_cost(value, z, x, weight, law), g, torch.einsum("bil,bi,bik->blk", J, weight, J) + law.precision)
+
+
+def _values_and_jacobian(decode: Callable[[Tensor], Tensor], z: Tensor) -> tuple[Tensor, Tensor]:
+    if isinstance(decode, MaskedDecoder):
+        return decode.linearised(z)
+    at = differentiate(decode, z)
+    return at.x, at.J
 
 
 def predicted(
     model: Any, x: Float[Tensor, "batch observed"], law: LatentLaw, columns: list[int]
 ) -> Float[Tensor, "batch column"]:
     """Every one of these columns of standardised rows, predicted by a model from the other columns."""
-    found, weight = [], 1 / law.noise.clamp_min(LEAST_NOISE)
-    for j in columns:
-        without = x.clone()
-        without[:, j] = 0.0  # its mean: nothing of the column is seen
-        seen = weight.clone()
-        seen[j] = 0.0
-        found.append(model.decoder(_best_modes(model, without, seen, law)).detach()[:, j])
+    weight = (1 / law.noise.clamp_min(LEAST_NOISE)).expand_as(x)
+    found, at_once = [], max(1, AT_ONCE // (x.numel() * len(law.centre)))
+    for some in (columns[k : k + at_once] for k in range(0, len(columns), at_once)):
+        without, seen = x.repeat(len(some), 1, 1), weight.repeat(len(some), 1, 1)
+        for k, j in enumerate(some):
+            without[k, :, j], seen[k, :, j] = 0.0, 0.0  # its mean, and no weight: nothing of the column is seen
+        guess = model.decoder(_best_modes(model, without.flatten(0, 1), seen.flatten(0, 1), law)).detach()
+        found += [part[:, j] for part, j in zip(guess.split(len(x)), some, strict=True)]
     return torch.stack(found, dim=1)
 
 
 def _best_modes(model: Any, x: Tensor, weight: Tensor, law: LatentLaw) -> Tensor:
-    """Modes from two starts, what the encoder makes of the rows and the middle of the latents, the better of each."""
+    """Modes from what the encoder makes of the rows or from the middle of the latents, whichever is nearer to one."""
     parts = []
-    for rows in x.split(max(1, AT_ONCE // (x.shape[1] * len(law.centre)))):
-        w = weight.expand_as(rows)
+    size = max(1, AT_ONCE // (x.shape[1] * len(law.centre)))
+    for rows, w in zip(x.split(size), weight.expand_as(x).split(size), strict=True):
         starts = model.code(rows).detach().nan_to_num(), law.centre.expand(len(rows), -1)
-        ends = [modes(model.decoder, rows, w, law, start) for start in starts]
-        costs = [_linearised(model.decoder, z, rows, w, law).cost for z in ends]
-        parts.append(torch.where((costs[0] <= costs[1])[:, None], *ends))
+        costs = [_cost(model.decoder(z).detach(), z, rows, w, law) for z in starts]
+        start = torch.where((costs[0] <= costs[1])[:, None], *starts)
+        parts.append(modes(model.decoder, rows, w, law, start))
     return torch.cat(parts)
+
+
+def _cost(value: Tensor, z: Tensor, x: Tensor, weight: Tensor, law: LatentLaw) -> Tensor:
+    away = z - law.centre
+    prior = torch.einsum("bl,lk,bk->b", away, law.precision, away)
+    return (((x - value).square() * weight).sum(dim=1) + prior).nan_to_num(nan=torch.inf)
 
 
 def tied_columns(
@@ -216,7 +233,7 @@ def tied_columns(
     left = (x - model.decoder(z)).detach()[:, columns]
     expected = torch.zeros(len(columns), len(columns), dtype=x.dtype)
     for part in z.split(max(1, AT_ONCE // (x.shape[1] * z.shape[1]))):
-        J = differentiate(model.decoder, part).J.detach() / noise[:, None]  # W J
+        J = _values_and_jacobian(model.decoder, part)[1].detach() / noise[:, None]  # W J
         inverse = torch.linalg.inv(torch.einsum("bil,i,bik->blk", J, noise, J) + law.precision)
         K = J[:, columns]
         expected -= torch.einsum("bil,blk,bjk->ij", K, inverse, K)
@@ -271,17 +288,27 @@ class ColumnTask:
         new = self.new.numpy()[:, self.columns]
         return np.square(new - guess) / new.var(axis=0).clip(1e-12)
 
+    def compared_with(self, error: Float[np.ndarray, "new column"]) -> ColumnPrediction:
+        """Errors of any prediction of the columns, beside those of the peers."""
+        return compared(error, self.peer, self.plain, self.columns)
+
+    def errors_of(self, model: Any) -> Float[np.ndarray, "new column"]:
+        """Squared errors of a codec, in variances of the column, which may be compared with those of others."""
+        return self.errors(*self._prepared(model))
+
     def asked(self, model: Any) -> tuple[ColumnPrediction, Float[np.ndarray, "new column"]]:
-        """How well a codec does it, and its errors, which may be compared with those of another row by row."""
+        """How well a codec does it, and its errors."""
+        codec, law = self._prepared(model)
+        error = self.errors(codec, law)
+        found = self.compared_with(error)
+        tied, excess, clear = tied_columns(codec, self.new, law, self.columns)
+        return replace(found, tied=tied, excess=excess, clear=clear), error
+
+    def _prepared(self, model: Any) -> tuple[Any, LatentLaw]:
         codec = deepcopy(model).cpu().double()
         with torch.no_grad():
             z = codec.code(self.seen)
-            law = LatentLaw.of(z, self.seen - codec.decoder(z))
-        error = self.errors(codec, law)
-        tied, excess, clear = tied_columns(codec, self.new, law, self.columns)
-        return replace(
-            compared(error, self.peer, self.plain, self.columns), tied=tied, excess=excess, clear=clear
-        ), error
+            return codec, LatentLaw.of(z, self.seen - codec.decoder(z))
 
 
 def compared(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from noumena.ambiguity import align
 from noumena.derivatives.strength import jacobians, within
@@ -91,8 +91,9 @@ def beats_dense_twin(model: Estimator) -> Hypothesis:
     if refit is None:
         why = "this fit has no exactly sparse refit, so entries below a threshold are not zero"
         return Hypothesis(BEATS_TWIN, "unknown", f"{why}; VAE and Autoencoder have one with a penalty on dependencies")
+    how = " of columns predicted from the others" if refit.across else ""
     evidence = (
-        f"held-out error {refit.error:.4g} with {refit.dependencies} dependencies, {refit.twin:.4g} without a "
+        f"held-out error{how} {refit.error:.4g} with {refit.dependencies} dependencies, {refit.twin:.4g} without a "
         f"structure; difference {refit.excess:+.2g} ± {refit.standard_error:.1g} over {refit.rows} rows"
     )
     return Hypothesis(BEATS_TWIN, "supported" if refit.beats_twin else "fails", evidence)
@@ -110,13 +111,35 @@ def lacks_no_dependency(model: Estimator) -> Hypothesis:
     return Hypothesis(LACKS_NONE, "supported" if refit.lacks_none else "fails", evidence)
 
 
-def found_twice(model: Estimator) -> Hypothesis:
-    """Whether the two best seeds of a fitted model found the same latents: else neither is known to be the sparsest
-    explanation."""
+class Used(nn.Module):
+    """A decoder of those latents alone that observations depend on, the others at their mean.
+
+    >>> Used(nn.Linear(2, 1), torch.tensor([[1.0, 5.0], [3.0, 5.0]]), np.array([0]))(torch.ones(4, 1)).shape
+    torch.Size([4, 1])
+    """
+
+    centre: Tensor
+
+    def __init__(self, decoder: nn.Module, points: Float[Tensor, "point latent"], used: np.ndarray):
+        super().__init__()
+        self.decoder, self.used = decoder, used.tolist()
+        self.register_buffer("centre", points.mean(dim=0))
+
+    def forward(self, z: Float[Tensor, "batch used"]) -> Tensor:
+        """Observations of the latents in use."""
+        whole = [self.centre[j].expand(len(z)) for j in range(len(self.centre))]
+        for place, j in enumerate(self.used):
+            whole[j] = z[:, place]
+        return self.decoder(torch.stack(whole, dim=1))
+
+
+def found_twice(model: Estimator, used: np.ndarray) -> Hypothesis:
+    """Whether the two best seeds of a fitted model found the same latents, of those in use: else neither is known to be
+    the sparsest explanation."""
     pair = _two_best(model)
     if pair is None:
         return Hypothesis(AGREE, "unknown", "one seed was trained; agreement needs n_models of 2 or more")
-    agreement = align(model.points_[pair[0]], model.points_[pair[1]], up_to="permutation+scaling").score
+    agreement = align(*(model.points_[k][:, used] for k in pair), up_to="permutation+scaling").score
     answer = "supported" if agreement >= AGREEMENT else "fails"
     sentence = f"one explains {agreement:.3f} of the other's variance, up to order and scale (wanted {AGREEMENT})"
     return Hypothesis(AGREE, answer, sentence)
@@ -128,15 +151,15 @@ def _two_best(model: Estimator) -> tuple[int, int] | None:
     return (sound[0], sound[1]) if len(sound) > 1 else None
 
 
-def resolution(model: Estimator) -> float:
+def resolution(model: Estimator, used: np.ndarray) -> float:
     """Up to what share of their size a row's entries count as cancelled: ``WIDTH`` times what the two best seeds
     disagree on, in root mean square over points and observations of several latents."""
     pair = _two_best(model)
     if pair is None:
         return UNRESOLVED
-    order = align(model.points_[pair[0]], model.points_[pair[1]], up_to="permutation+scaling").permutation
+    order = align(*(model.points_[k][:, used] for k in pair), up_to="permutation+scaling").permutation
     assert order is not None
-    units = [_row_units(model, k) for k in pair]
+    units = [_row_units(model, k)[:, :, used] for k in pair]
     other = units[1][:, :, torch.as_tensor(order)]
     sign = torch.sign((units[0] * other).sum(dim=(0, 1)))  # of each latent, which differs between seeds
     mixed = (units[0] != 0).any(dim=0).sum(dim=1) > 1  # a row with one latent has nothing to cancel

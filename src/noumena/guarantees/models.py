@@ -169,13 +169,19 @@ def _world(world: Simulation) -> Read:
 
 
 def _fitted(model: Estimator, threshold: float | None) -> Read:
+    """What is read off a fitted model; latents that nothing depends on are left out."""
     check_is_fitted(model)
     structure = model.structure_of(model.best_, threshold=threshold)
-    asked = (fits.beats_dense_twin, fits.lacks_no_dependency, fits.found_twice)
-    evidence = (*fits.columns_explained(model), *(ask(model) for ask in asked))
-    points = model.points_of(model.best_)
-    known = continuous_by_layers(model.decoder_)
-    return _decoder(model.decoder_, points, structure, evidence, resolution=fits.resolution(model), known=known)
+    used = structure.in_use
+    asked = (fits.beats_dense_twin, fits.lacks_no_dependency)
+    agree = fits.found_twice(model, used)
+    evidence = (*fits.columns_explained(model), *(ask(model) for ask in asked), agree)
+    points, decoder = model.points_of(model.best_), model.decoder_
+    known = continuous_by_layers(decoder)
+    if len(used) < structure.n_latents:
+        decoder = fits.Used(decoder, points, used)
+        points, structure = points[:, used], structure.with_latents(used)
+    return _decoder(decoder, points, structure, evidence, resolution=fits.resolution(model, used), known=known)
 
 
 def _decoder(

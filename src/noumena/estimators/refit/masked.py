@@ -16,6 +16,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from noumena.derivatives import differentiate
+
 Support = Bool[np.ndarray, "observed latent"]
 FLOOR = 0.05
 """Of a standardised observation's error: what a short training leaves differs by chance, and must not count."""
@@ -53,6 +55,15 @@ class MaskedDecoder(nn.Module):
         seen = z[:, None, :] * self.rows
         x = self.decoder(seen.flatten(0, 1)).unflatten(0, (z.shape[0], self.rows.shape[0]))
         return torch.take_along_dim(x, self.place[None, None, :], dim=1)[:, 0]
+
+    def linearised(self, z: Float[Tensor, "batch latent"]) -> tuple[Tensor, Tensor]:
+        """Observations and their Jacobian: that of the network at every kind of masked latents, of which each output
+        keeps its own."""
+        seen = z[:, None, :] * self.rows
+        at = differentiate(self.decoder, seen.flatten(0, 1))
+        outputs = torch.arange(len(self.place))
+        x, J = (part.unflatten(0, seen.shape[:2])[:, self.place, outputs] for part in (at.x, at.J))
+        return x, J * self.rows[self.place]
 
 
 def masked(models: list[Any], supports: list[Support]) -> list[Any]:

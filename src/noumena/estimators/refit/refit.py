@@ -20,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from noumena.checks import DivergenceError
+from noumena.estimators.across_columns import ColumnTask
 from noumena.estimators.fit_data import FitData
 from noumena.estimators.loop import Trained, train
 from noumena.estimators.refit.masked import Support, masked, misfit, row_errors, squared_errors
@@ -27,6 +28,8 @@ from noumena.estimators.training import Training
 
 HELD_OUT = 4096
 """Held-out rows that models are compared on, at most."""
+NOISY = 0.03
+"""Share of the variance that is left over from which on it is taken for noise."""
 RESTARTS, FAR = 2, 1_000_003
 """How often models that are stuck begin again, and the distance of their seeds."""
 STUCK = 2.5
@@ -63,7 +66,8 @@ class Refit:
 
     dependencies: int
     error: float
-    """Mean squared error of a held-out row under the structure, summed over standardised observations."""
+    """Mean squared error of a held-out row under the structure, summed over standardised observations: that of its
+    reconstruction, or, where noise is left over, that of every observation as it is predicted from the others."""
     twin: float
     """The same of the twin without a structure, trained as long."""
     excess: float
@@ -75,12 +79,16 @@ class Refit:
     in runs that were saved before it was measured."""
     gain_error: float | None = None
     """Its standard error."""
+    across: bool = False
+    """Whether the two are compared by observations that are predicted from the others."""
 
     @property
     def beats_twin(self) -> bool:
-        """Whether the refit explains held-out rows better than its twin, by two standard errors: a right structure
-        does, for it has less to learn, and one with as many dependencies in other places at best does not."""
-        return ErrorDifference(self.excess, self.standard_error).below_zero
+        """Whether the refit explains held-out rows better than its twin: a right structure does, for it has less to
+        learn, and one with as many dependencies in other places at best does not. Without noise it must be better by
+        two standard errors; beside noise, which hides the difference, it must be better, and what tells wrong
+        structures there is that they lack dependencies."""
+        return self.excess < 0 if self.across else ErrorDifference(self.excess, self.standard_error).below_zero
 
     @property
     def lacks_none(self) -> bool | None:
@@ -102,18 +110,26 @@ def held_out(rows: FitData) -> Tensor:
 
 def compared(sparse: Trained, twins: Trained, support: Support, rows: FitData, gain: ErrorDifference) -> Refit:
     """The refit with the lowest held-out error beside the twin with the lowest, row by row; ``gain`` is what a wider
-    structure explains better."""
-    errors, others = _lowest(sparse, rows), _lowest(twins, rows)
+    structure explains better.
+
+    Of noisy rows reconstructions say little: a model that explains all that the observations share leaves the noise,
+    whatever else it has learned. There the two are compared by observations that are predicted from the others.
+    """
+    best = [_best(trained, rows) for trained in (sparse, twins)]
+    errors, others = (row_errors(model, held_out(rows)) for model in best)
+    task = ColumnTask.of(rows.train_at_once, held_out(rows)) if others.mean() > NOISY * support.shape[0] else None
+    if task is not None:
+        errors, others = (task.errors_of(model).sum(axis=1) for model in best)
     excess = ErrorDifference.of(errors, others)
     means = (float(errors.mean()), float(others.mean()))
     own = (excess.mean, excess.standard_error, len(errors))
-    return Refit(int(support.sum()), *means, *own, gain.mean, gain.standard_error)
+    return Refit(int(support.sum()), *means, *own, gain.mean, gain.standard_error, task is not None)
 
 
-def _lowest(trained: Trained, rows: FitData) -> Float[np.ndarray, " batch"]:
-    """Errors of the held-out rows under the model that explains them best."""
-    sound = (model for model, lost in zip(trained.models, trained.diverged, strict=True) if not lost)
-    return min((row_errors(model, held_out(rows)) for model in sound), key=np.mean)
+def _best(trained: Trained, rows: FitData) -> Any:
+    """The model that explains held-out rows best."""
+    sound = [model for model, lost in zip(trained.models, trained.diverged, strict=True) if not lost]
+    return min(sound, key=lambda model: row_errors(model, held_out(rows)).mean())
 
 
 def restarted(

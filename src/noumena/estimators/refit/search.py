@@ -41,6 +41,7 @@ from noumena.estimators.refit.masked import Support, masked, misfit, plain, row_
 from noumena.estimators.refit.refit import (
     FAR,
     HELD_OUT,
+    NOISY,
     RESTARTS,
     ErrorDifference,
     Refit,
@@ -62,15 +63,14 @@ RATE = 5e-3
 """Peak learning rate of twins and refits, or that of the fit if it is lower."""
 BATCH = 128
 """Rows of a batch while structures are compared."""
-PRICE = 0.03
+PRICE = 0.02
 """What a dependency must be worth; equally good refits differ by less."""
 CHANCE = 0.02
 """Scores of equally good structures differ by about this."""
 JUDGED = 0.2
 """Share of the rows to train on that structures are judged by."""
-NOISY, FAINTER = 0.03, (0.13, 0.18)
-"""Share of the variance that is left over above which tangent spaces are known less well, and what else then counts as
-zero in them."""
+FAINTER = (0.13, 0.18)
+"""What else counts as zero in tangent spaces that are estimated from noisy rows."""
 EXPLAINED = 0.25
 """Share of the variance below which twins have no tangent spaces to speak of."""
 FLIPS, TURNS = 6, 4
