@@ -3,7 +3,7 @@
 Reconstruction rises with every latent that is added; prediction of a column from the others stops rising where the
 latents are those that the columns share (bi-cross-validation, Owen and Perry 2009). Taken are the fewest latents, and
 then the strongest penalty, that predict as well as the best within one standard error of the difference over rows, or
-within a hundredth of what can be predicted. Fits are short: they are compared with one another only.
+within a fiftieth of what can be predicted. Fits are short: they are compared with one another only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from noumena import charts, checks
 from noumena.checks import DivergenceError
 from noumena.estimators import VAE, Training
-from noumena.estimators.across_columns import ColumnTask
+from noumena.estimators.across_columns import SHORTFALL, ColumnTask
 from noumena.penalties import DependencySparsity
 
 if TYPE_CHECKING:
@@ -34,9 +34,10 @@ WEIGHTS = (0.2, 0.1, 0.05, 0.02)
 STEPS, BATCH, SEEDS, POINTS = 600, 128, 2, 32
 """Of a short fit."""
 COARSE = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 18, 22, 26, 32, 40, 50)
-PATIENCE = 2
-"""Numbers of latents in a row that predict no better, after which no more are tried."""
-NEAR = 0.01
+PATIENCE, LONGER = 2, 4
+"""Numbers of latents in a row that predict no better, after which no more are tried: where the best is about as good as
+its peers, and where it is not."""
+NEAR = 0.02
 """Share of what can be predicted by which a simpler model may be worse."""
 ROWS = 5000
 """Rows that short fits are trained on, at most."""
@@ -136,6 +137,11 @@ class _Trials:
             self.say(f"{latents} latents, penalty {weight:g}: prediction {1 - self.errors[latents, weight].mean():.3f}")
         return 1 - float(self.errors[latents, weight].mean())
 
+    def explains(self, prediction: float) -> bool:
+        """Whether that is about as good as the peers."""
+        peers = float(np.maximum(1 - self.task.peer.mean(axis=0), 0).mean())
+        return prediction >= (1 - SHORTFALL) * peers
+
     def _tried(self, latents: int, weight: float) -> tuple[np.ndarray, float]:
         training = Training(steps=STEPS, batch_size=BATCH, refit=False)
         penalty = weight * DependencySparsity(points=POINTS) if weight else None
@@ -220,7 +226,7 @@ def _counted(trials: _Trials, candidates: list[int], weight: float) -> tuple[int
         found = trials.prediction(d, weight)
         waited = 0 if found > best + NEAR * max(found, 0.0) else waited + 1
         best = max(best, found)
-        if waited == PATIENCE:
+        if waited >= (PATIENCE if trials.explains(best) else LONGER):
             break
     fewest = _fewest(trials, weight)
     below = max((d for d in candidates if d < fewest), default=0)

@@ -17,7 +17,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
 from noumena import seeds
-from noumena.derivatives.strength import jacobians, spread, within
+from noumena.derivatives.strength import jacobians, within
 
 AGAIN = 0.9
 """Rank correlation from which on a latent counts as found again,"""
@@ -105,7 +105,7 @@ def moved(decode: Any, z: Float[torch.Tensor, "batch latent"], names: list[str])
     few = z[: within(len(z), len(names), z.shape[1])]
     J = torch.cat(list(jacobians(decode, few, len(names)))).double().cpu()
     with torch.no_grad():
-        unit = spread(z).double().cpu() / spread(decode(z)).double().cpu()[:, None]
+        unit = z.std(dim=0).double().cpu() / decode(z).std(dim=0).clamp_min(1e-12).double().cpu()[:, None]
     size, mean = (J.abs().mean(dim=0) * unit).numpy(), (J.mean(dim=0) * unit).numpy()
     found = []
     for j in range(size.shape[1]):
