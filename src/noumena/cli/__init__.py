@@ -9,7 +9,7 @@ import warnings
 import typer
 
 from noumena.checks import DivergenceError, InputError
-from noumena.cli import auditing, certifying, deconfounding, learning, scoring, studying
+from noumena.cli import auditing, certifying, deconfounding, discovering, learning, scoring, studying
 from noumena.cli.options import say
 from noumena.cli.versions import options
 
@@ -25,6 +25,7 @@ app = typer.Typer(
 app.callback()(options)
 for verb in (
     learning.demo,
+    discovering.discover,
     learning.fit,
     learning.report,
     scoring.score,

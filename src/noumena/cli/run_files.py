@@ -12,7 +12,7 @@ FACTS = "data.json"
 """Facts on the data of a run: the file's name, its size, names of columns, and what was done to them."""
 LATENTS = "latents.csv"
 """The latents of every row, in the order of the rows that were learned from."""
-BESIDE = (FACTS, LATENTS, "certificate.json", "traversals.png", "swaps.png", "report.html")
+BESIDE = (FACTS, LATENTS, "certificate.json", "discovery.json", "traversals.png", "swaps.png", "report.html")
 """Files of a run that a model is not loaded from; which of them there are depends on the data."""
 MOST = 1_000_000
 """Rows beyond which latents are not written."""

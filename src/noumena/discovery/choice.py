@@ -107,7 +107,7 @@ class Choice:
             "reconstruction": tuple((s.latents, s.reconstruction, None) for s in counted),
         }
         lines = tuple(charts.Curve(name, found, baseline=name == "reconstruction") for name, found in points.items())
-        return charts.curves(charts.CurveChart("How many latents", "latents", "R²", lines), ax=ax)
+        return charts.curves(lines, across="latents", up="R²", ax=ax)
 
 
 class _Trials:

@@ -92,17 +92,23 @@ def discover(
     choice = choose(table[rest[cut:]], table[rest[:cut]], latents=wanted, weight=own, random_state=seed, say=tell)  # type: ignore[arg-type]
     tell(choice.sentence)
 
-    def fitted(rows: np.ndarray, models: int, start: int) -> VAE:
+    plan = Training() if training is None else training
+
+    def fitted(rows: np.ndarray, models: int, start: int, part: str = "") -> VAE:
         penalty = choice.weight * DependencySparsity(points=POINTS)
-        model = VAE(choice.latents, penalty=penalty, n_models=models, training=training, random_state=start)
-        return model.fit(_framed(table[rows], names))
+        own = plan.changed(suffix=part)
+        model = VAE(choice.latents, penalty=penalty, n_models=models, training=own, random_state=start)
+        model.fit(_framed(table[rows], names))
+        if model.interrupted_:
+            raise KeyboardInterrupt
+        return model
 
     tell(f"Fitting all {len(rest)} rows.")
     model = fitted(rest, n_models, seed)
     refits = []
     for k, half in enumerate(halves):
         tell(f"Fitting half {k + 1}, {len(half)} rows.")
-        refits.append(_quietly(lambda half=half, k=k: fitted(half, HALF_SEEDS, seed + FAR * (k + 1))))
+        refits.append(_quietly(lambda half=half, k=k: fitted(half, HALF_SEEDS, seed + FAR * (k + 1), f"half{k + 1}")))
     tell("Certifying.")
     certificate = certify(model)
     others = [(refit, certify(refit)) for refit in refits if refit is not None]

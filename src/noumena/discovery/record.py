@@ -123,8 +123,11 @@ class Discovery:
             more = len(one.columns) - SHOWN_COLUMNS
             tail = f" and {more} more" if more > 0 else ""
             lines.append(f"{one.name:<8}{one.share:>7.0%}  {again:<22}{pinned:<26}{moves}{tail}")
-        doubtful = [one for one in self.latents if not one.is_pinned_down]
-        lines += ["", *(f"{one.name}: {one.reason}." for one in doubtful)] if doubtful else []
+        doubtful = [one for one in self.latents if one.answer != "identified"]
+        reasons: dict[str, list[str]] = {}
+        for one in doubtful:
+            reasons.setdefault(one.reason, []).append(one.name)
+        lines += ["", *(f"{', '.join(names)}: {reason}." for reason, names in reasons.items())] if doubtful else []
         if self.what_next:
             lines += ["", "What next:", *(f"  {sentence}" for sentence in self.what_next)]
         return "\n".join(lines)
