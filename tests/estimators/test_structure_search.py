@@ -14,7 +14,16 @@ from noumena.estimators.refit import search as structure_search
 from noumena.estimators.refit.directions import Directions, sparse_directions
 from noumena.estimators.refit.masked import MaskedDecoder, masked, plain
 from noumena.estimators.refit.refit import ErrorDifference, Refit, restarted
-from noumena.estimators.refit.search import Search, SearchState, faintest, flipped, missing, row_errors, wanted
+from noumena.estimators.refit.search import (
+    Search,
+    SearchState,
+    faintest,
+    flipped,
+    missing,
+    row_errors,
+    squared_errors,
+    wanted,
+)
 
 PLAN = nm.Training(steps=400)
 
@@ -113,11 +122,11 @@ def test_residuals_name_the_dependency_that_is_missing_and_the_faintest_comes_fi
     z = model.models_[model.best_].code(x[:256]).detach()
     strength = nm.Structure.from_decoder(model.models_[model.best_].decoder, z).evidence.strength
     whole = masked([best], [support])[0]
-    order = faintest(SearchState(whole, support, np.ones(3)), x)
+    order = faintest(SearchState(whole, support, np.ones((3, 10))), x)
     assert [strength[place] for place in order] == sorted(strength[place] for place in order)
     place = order[-1]
     lacking = flipped(support, [place])
-    state = SearchState(masked([best], [lacking])[0], lacking, np.ones(3))
+    state = SearchState(masked([best], [lacking])[0], lacking, np.ones((3, 10)))
     assert missing(state, FitData(x[:1000], x[1000:], ""))[0] == place
 
 
@@ -130,21 +139,21 @@ def test_a_structure_that_lacks_a_dependency_is_seen_by_what_its_residuals_want(
     _, sample, _, model = fitted
     best = model.models_[model.best_]
     rows, support = standardised(sample, best), model.structure_.dense.astype(bool)
-    strong = faintest(SearchState(best, support, np.ones(3)), rows.train)[-1]
+    strong = faintest(SearchState(best, support, np.ones((3, 10))), rows.train)[-1]
     lacking = flipped(support, [strong])
     sparse = train(masked([plain(best)], [lacking]), [0], rows, PLAN.changed(steps=100))
-    state = SearchState(sparse.models[0], lacking, row_errors(sparse.models[0], rows.held_out))
+    state = SearchState(sparse.models[0], lacking, squared_errors(sparse.models[0], rows.held_out))
     wider = wanted(state, rows)
     assert wider[strong]
     more = train(masked([plain(best)], [wider]), [0], rows, PLAN.changed(steps=100))
-    assert ErrorDifference.of(row_errors(more.models[0], rows.held_out), state.errors).below_zero
+    assert ErrorDifference.of(row_errors(more.models[0], rows.held_out), state.errors.sum(axis=1)).below_zero
 
 
 def test_growing_and_thinning_out_mends_a_structure_with_several_wrong_places_of_one_latent(fitted):
     _, sample, _, model = fitted
     best = model.models_[model.best_]
     rows, support = standardised(sample, best), model.structure_.dense.astype(bool)
-    order = faintest(SearchState(best, support, np.ones(3)), rows.train)
+    order = faintest(SearchState(best, support, np.ones((3, 10))), rows.train)
     t = order[-1][1]
     lost = [place for place in order if place[1] == t][-2:]
     extra = [(int(i), t) for i in np.flatnonzero(~support[:, t])[:1]]
@@ -184,7 +193,7 @@ def test_refit_is_yes_or_no(fitted):
 
 
 def test_where_no_structure_explains_the_rows_the_dense_twins_are_kept(fitted, monkeypatch):
-    monkeypatch.setattr(structure_search, "HOPELESS", 0.0)
+    monkeypatch.setattr(structure_search, "HOPELESS", -np.inf)
     plan = nm.Training(steps=60)
     model = nm.VAE(3, penalty=0.05 * nm.DependencySparsity(), n_models=2, training=plan, random_state=0)
     model.fit(fitted[1].x)
@@ -205,13 +214,13 @@ def test_where_the_lightest_directions_are_wrong_others_are_exchanged_for_them(f
             return found
         column = found.supports[found.basis()[0]]
         others = (found.supports != column).any(axis=1)
-        return Directions(found.moves[others], found.vectors[torch.as_tensor(others)])
+        return Directions(found.moves[others], found.vectors[torch.as_tensor(others)], found.faint)
 
     monkeypatch.setattr(structure_search, "sparse_directions", short_sighted)
     monkeypatch.setattr(structure_search, "TURNS", 0)
     bias = 0.05 * nm.DependencySparsity()
     model = nm.VAE(3, penalty=bias, n_models=2, training=PLAN, random_state=0).fit(sample.x)
-    assert [sorted(options) for options in looks] == [[], ["starts"]]
+    assert [sorted(options) for options in looks] == [["faint"], ["faint", "starts"]]
     assert structure.match(model.structure_).hamming == 0
 
 

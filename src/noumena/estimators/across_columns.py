@@ -50,8 +50,8 @@ SHORTFALL = 0.03
 """Share of what peers predict that a model may miss."""
 UNCLEAR = 0.1
 """A shortfall is known where two standard errors are no more than this."""
-CLEAR = 2.0
-"""Standard errors by which peers must predict something."""
+CLEAR = 4.0
+"""Standard errors by which peers must predict something: the better of two is taken for every column."""
 TIED = 0.03
 """What is left over of two columns, in variances of these, may have so much in common beyond what a fit makes of it."""
 CHANCE = 0.01
@@ -86,7 +86,7 @@ class ColumnPrediction:
 
     @property
     def shares_any(self) -> bool:
-        """Whether peers predict anything, by two standard errors."""
+        """Whether peers predict anything, by ``CLEAR`` standard errors."""
         return self.shared > CLEAR
 
     @property

@@ -179,6 +179,7 @@ class _Fit:
         bound: float | None = None,
     ):
         self.start = start
+        plan = plan.for_columns(rows.width)
         self.plan, self.x, self.held_out, self.seeds = plan, rows.train, rows.held_out, model_seeds
         self.most_held_out = HELD_OUT_LOOK if rows.in_bytes else HELD_OUT_MOST
         self.fingerprint = rows.fingerprint

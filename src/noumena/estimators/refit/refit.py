@@ -66,8 +66,8 @@ class Refit:
 
     dependencies: int
     error: float
-    """Mean squared error of a held-out row under the structure, summed over standardised observations: that of its
-    reconstruction, or, where noise is left over, that of every observation as it is predicted from the others."""
+    """Mean squared error of a held-out row under the structure, summed over standardised observations, each as it is
+    predicted from the others; of two observations, or of few rows, that of the reconstruction."""
     twin: float
     """The same of the twin without a structure, trained as long."""
     excess: float
@@ -80,7 +80,9 @@ class Refit:
     gain_error: float | None = None
     """Its standard error."""
     across: bool = False
-    """Whether the two are compared by observations that are predicted from the others."""
+    """Whether the two are compared by observations that are predicted from the others,"""
+    left: float = 0.0
+    """and the share of the variance that the twin's reconstruction leaves: noise, where it is more than ``NOISY``."""
 
     @property
     def beats_twin(self) -> bool:
@@ -88,7 +90,7 @@ class Refit:
         learn, and one with as many dependencies in other places at best does not. Without noise it must be better by
         two standard errors; beside noise, which hides the difference, it must be better, and what tells wrong
         structures there is that they lack dependencies."""
-        return self.excess < 0 if self.across else ErrorDifference(self.excess, self.standard_error).below_zero
+        return self.excess < 0 if self.left > NOISY else ErrorDifference(self.excess, self.standard_error).below_zero
 
     @property
     def lacks_none(self) -> bool | None:
@@ -112,18 +114,19 @@ def compared(sparse: Trained, twins: Trained, support: Support, rows: FitData, g
     """The refit with the lowest held-out error beside the twin with the lowest, row by row; ``gain`` is what a wider
     structure explains better.
 
-    Of noisy rows reconstructions say little: a model that explains all that the observations share leaves the noise,
-    whatever else it has learned. There the two are compared by observations that are predicted from the others.
+    Reconstructions say little of what was learned, of noisy rows above all: a model leaves the noise, whatever else it
+    has learned. So the two are compared by observations that are predicted from the others.
     """
     best = [_best(trained, rows) for trained in (sparse, twins)]
     errors, others = (row_errors(model, held_out(rows)) for model in best)
-    task = ColumnTask.of(rows.train_at_once, held_out(rows)) if others.mean() > NOISY * support.shape[0] else None
+    left = float(others.mean()) / support.shape[0]
+    task = ColumnTask.of(rows.train_at_once, held_out(rows))
     if task is not None:
         errors, others = (task.errors_of(model).sum(axis=1) for model in best)
     excess = ErrorDifference.of(errors, others)
     means = (float(errors.mean()), float(others.mean()))
     own = (excess.mean, excess.standard_error, len(errors))
-    return Refit(int(support.sum()), *means, *own, gain.mean, gain.standard_error, task is not None)
+    return Refit(int(support.sum()), *means, *own, gain.mean, gain.standard_error, task is not None, left)
 
 
 def _best(trained: Trained, rows: FitData) -> Any:
