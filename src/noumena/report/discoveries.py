@@ -55,8 +55,8 @@ def _trust_table(found: Discovery) -> PageTable:
         tuple(rows),
         "In use: share of what the model explains that is lost without it. Found again: rank correlation with the "
         "latent that stands for it in refits on two disjoint halves, on rows that neither saw; chance is what random "
-        "bases of the same latents reach. Pinned down: the certificate's answer and the refits that agree, given that the world "
-        "is no denser than this model. Moves: columns by the share of their spread, with sign.",
+        "bases of the same latents reach. Pinned down: the certificate's answer and the refits that agree, given that "
+        "the world is no denser than this model. Moves: columns by the share of their spread, with sign.",
     )
 
 
