@@ -68,7 +68,7 @@ def figures(rows: list[Row]) -> list[CurveChart]:
     """MCC over the number of latents by kind of world, beside x itself."""
     curves = []
     for world in KINDS:
-        found = {d: tables.matching(rows, world=world, d=d) for d in wide.SEEDS}
+        found: dict[float | str, list[Row]] = {d: tables.matching(rows, world=world, d=d) for d in wide.SEEDS}
         curves.append(settings.curve(world, found, "mcc"))
         curves.append(settings.curve(f"{world}: x itself", found, "x", baseline=True))
     return [CurveChart("With a search of structures", "latents d", "MCC", tuple(curves))]

@@ -75,7 +75,7 @@ def discover(
         from noumena.report import write
         from noumena.report.discoveries import discovery_page
 
-        own = {} if steps is None else {"steps": steps}
+        own: dict[str, Any] = {} if steps is None else {"steps": steps}
         training = Training(device=device, checkpoint=out / CHECKPOINT, verbose=not as_json, **own)
         x = np.asarray(table.x)
         rows = x if table.names is None else pd.DataFrame(x, columns=pd.Index(table.names))
@@ -153,7 +153,11 @@ def _texts(data: Path, columns: list[str], sep: str | None) -> dict[str, Any]:
             frame = pd.read_parquet(data, columns=columns)
         else:
             tabs = ".tsv" in data.name.lower() or sep == "tab"
-            frame = pd.read_csv(data, sep="\t" if tabs else sep or ",", usecols=columns, dtype=object)
+            frame = pd.read_csv(
+                data, sep="\t" if tabs else sep or ",", usecols=lambda name: name in columns, dtype=object
+            )
     except (ValueError, KeyError, OSError) as error:
         raise InputError(f"--names and --beside must name columns of {data.name}. Got {', '.join(columns)}.") from error
+    absent = [name for name in columns if name not in frame]
+    require(not absent, f"--names and --beside must name columns of {data.name}.", ", ".join(absent))
     return {name: frame[name].to_numpy() for name in columns}

@@ -109,7 +109,8 @@ class ColumnPrediction:
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> ColumnPrediction:
         """What ``to_dict`` gave, also by way of JSON."""
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()})
+        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in kept.items()}
+        return cls(**values)
 
 
 @dataclass(frozen=True)

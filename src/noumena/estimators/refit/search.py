@@ -214,7 +214,9 @@ class Search:
     def _from_tangents(self) -> list[tuple[Any, Support]]:
         """The lightest directions of the tangent spaces, as a structure of the best twin."""
         proposals = []
-        for faint in () if self.tangents is None else self.faints:
+        if self.tangents is None:
+            return proposals
+        for faint in self.faints:
             found = sparse_directions(self.tangents, faint=faint)
             basis = found.basis()
             proposals += [self._along(found, basis)] if len(basis) == self.d else []
