@@ -8,7 +8,7 @@ column ``j`` the latents are found from the *other* columns,
 by damped Gauss-Newton steps on all rows at once, and ``g_j(ẑ)`` is the prediction; ``c`` and ``P`` are the mean and
 precision of the codes of the training rows, ``σ_i²`` the variance that the model leaves of column ``i`` there. Beside
 it stands the better of the ``peers``. Reconstruction rises with every superfluous latent; this does not, since a latent
-that copies one column helps no other. It is bi-cross-validation (Owen and Perry 2009) for a nonlinear model.
+that copies one column helps no other. It is bi-cross-validation (Owen and Perry, 2009) for a nonlinear model.
 
 The same modes, of all columns, tell whether the noise is independent: if it is, what is left over of two columns
 correlates only by as much as finding ``z`` from both makes it, which is known.
