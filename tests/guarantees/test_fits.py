@@ -8,6 +8,7 @@ import pytest
 
 import noumena as nm
 from noumena.guarantees.fits import AGREE, BEATS_TWIN, LACKS_NONE, UNRESOLVED, resolution
+from noumena.guarantees.hypotheses import NOISE, SHARED
 
 BIAS = 0.05 * nm.DependencySparsity()
 SUPPORT = np.array([[1, 0]] * 3 + [[1, 1]] * 2 + [[0, 1]] * 3, dtype=bool)
@@ -71,6 +72,35 @@ def test_a_refit_that_lacks_a_dependency_certifies_nothing(right):
         lacking.refit_ = replace(model.refit_, **changes)
         assert answers(nm.certify(lacking))[LACKS_NONE] == answer
         assert nm.certify(lacking).answer == "open"
+
+
+def test_what_the_columns_share_is_measured_kept_and_asked(right, tmp_path):
+    _, model = right
+    nm.save(model, tmp_path / "run")
+    assert nm.load(tmp_path / "run").column_prediction_ == model.column_prediction_
+    found = answers(nm.certify(model))
+    assert (found[SHARED], found[NOISE]) == ("supported", "supported")
+    short = copy(model)
+    for name, changes in {
+        SHARED: {"shortfall": 0.2, "standard_error": 0.01},
+        NOISE: {"excess": 0.2, "clear": True},
+    }.items():
+        short.column_prediction_ = replace(model.column_prediction_, **changes)
+        assert answers(nm.certify(short))[name] == "fails"
+        assert nm.certify(short).answer == "open"
+
+
+def test_a_latent_too_many_is_idle_and_left_out_of_the_certificate(right):
+    sample, _ = right
+    plan = nm.Training(steps=400, batch_size=128)
+    model = nm.VAE(3, penalty=BIAS, n_models=2, training=plan, random_state=0).fit(sample.x)
+    used = model.structure_.in_use
+    assert len(used) == 2
+    assert (model.terms_["active"] == 2).all()
+    certificate = nm.certify(model)
+    assert certificate.latents == tuple(model.structure_.latent[j] for j in used)
+    assert certificate.answer != "not identified"
+    assert nm.metrics.mcc(sample.z, model.transform(sample.x)[:, used]).score > 0.99
 
 
 def test_the_plain_fit_is_open_for_its_zeros_are_none(right):

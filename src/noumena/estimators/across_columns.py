@@ -36,6 +36,9 @@ COLUMNS = 24
 """Columns that are left out in turn, evenly drawn where there are more."""
 ROWS, SEEN = 500, 10_000
 """Rows on which they are predicted, and rows that laws and peers are learned from, at most."""
+WIDE, FEW_COLUMNS, FEW_ROWS, NUMBERS = 2000, 8, 50, 2**22
+"""Columns from which on fewer are left out; and of wide tables so many rows that no more than ``NUMBERS`` numbers are
+looked at in all, or ``FEW_ROWS``."""
 LEAST_COLUMNS, LEAST_ROWS = 3, 20
 """Fewer columns share nothing that could be told from noise; fewer rows tell nothing."""
 STEPS = 25
@@ -272,8 +275,10 @@ class ColumnTask:
             return None
         seen, new = train[:SEEN].double().cpu(), fresh[:ROWS].double().cpu()
         varying = np.flatnonzero(((seen.std(dim=0) > 0) & (new.std(dim=0) > 0)).numpy())
-        drawn = seeds.numpy_generator(0, "columns left out", len(varying)).permutation(varying)[:COLUMNS]
+        most = COLUMNS if train.shape[1] < WIDE else FEW_COLUMNS
+        drawn = seeds.numpy_generator(0, "columns left out", len(varying)).permutation(varying)[:most]
         columns = sorted(drawn.tolist())
+        new = new[: max(FEW_ROWS, NUMBERS // (max(len(columns), 1) * train.shape[1]))]
         x, y = seen.numpy(), new.numpy()
         spread = y.var(axis=0).clip(1e-12)
         peers = []

@@ -163,6 +163,9 @@ class Estimator(Transformer):
         self.column_prediction_ = None
         if training.refit and not frozen and not self.interrupted_ and self._searches(rows, n_observed):
             self._refit(lambda s: self._model(s, n_observed, mean, scale).to(models[0].mean), rows, training)
+            if "active" in self.terms_:  # of a structure it is known which latents are in use
+                in_use = [len(self.structure_of(k).in_use) for k in range(len(self.models_))]
+                self.terms_["active"] = np.array(in_use, dtype=np.float64)
             held_out = rows.held_out[:ROWS]
             self.column_prediction_ = predict_columns(self.models_[self.best_], rows.train_at_once, held_out)
         if device.type != "mps" and far(*units):  # finished models then see rows as the fit did
