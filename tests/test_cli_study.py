@@ -164,7 +164,7 @@ def test_the_miniature_of_a_real_study_runs_to_its_table(noumena: Any) -> None:
         (("run", "ddl/table99"), "A study must be a Python file, or a folder of such. Got ddl/table99."),
         (("run", "mine/__init__.py"), "A study must define cells, cell, compare. Got mine/__init__.py without cells"),
         (("list",), "Studies must be named as files, or lie in a folder papers. Got neither."),
-        (("merge", PAPERS, "absent"), "The command takes one study at a time. Got 32 of them."),
+        (("merge", PAPERS, "absent"), "The command takes one study at a time. Got 33 of them."),
         (("run", FILE, "--cells", "three"), "--cells must be names and values with commas, such as d=3,seed=0."),
         (("run", FILE, "--cells", "n=3"), "A study's cells must be chosen by one of d, seed. Got n."),
         (("run", FILE, "--cells", "d=99"), "Some cell of mine/toy must have the values asked for."),

@@ -17,13 +17,13 @@ STRUCTURE = nm.Structure([[1, 0], [1, 0], [1, 0], [1, 1], [1, 1], [0, 1], [0, 1]
 
 @pytest.fixture(scope="module")
 def sample():
-    return nm.worlds.structured(STRUCTURE, law="unit gaussian", noise=0.2, random_state=0).sample(1200)
+    return nm.worlds.structured(STRUCTURE, law="unit gaussian", noise=0.2, random_state=0).sample(900)
 
 
 @pytest.fixture(scope="module")
 def found(sample):
     table = pd.DataFrame(sample.x, columns=pd.Index(list("abcdefgh")))
-    return nm.discover(table, latents=(1, 2, 3), weight=0.05, n_models=2, training=nm.Training(steps=200))
+    return nm.discover(table, latents=(1, 2, 3), weight=0.05, n_models=2, training=nm.Training(steps=150))
 
 
 def test_a_simple_world_is_discovered_with_the_right_number_of_latents(found, sample):
@@ -101,7 +101,7 @@ def test_a_table_that_tells_nothing_is_refused_in_one_sentence(x, said):
 def test_the_number_of_latents_of_a_linear_world_is_chosen():
     rng = np.random.default_rng(5)
     x = rng.laplace(size=(1200, 3)) @ rng.normal(size=(3, 12)) + 0.5 * rng.normal(size=(1200, 12))
-    found = choose(x[200:], x[:200], weight=0.0)
+    found = choose(x[200:], x[:200], latents=(1, 2, 3, 4, 5), weight=0.0)
     assert found.latents == 3
     assert found.knee
     two = next(s for s in found.settings if s.latents == 2)

@@ -89,9 +89,9 @@ def test_seeds_that_disagree_are_named_and_nothing_is_certified():
     model = nm.VAE(2, n_models=3, training=quick, random_state=0).fit(x)
     first, second = np.argsort(model.objectives_)[:2]
     model.points_[second] = model.points_[first][:, [1, 0]] * 2 - 1
-    assert fits.found_twice(model).answer == "supported"
+    assert fits.found_twice(model, np.arange(2)).answer == "supported"
     model.points_[second] = model.points_[first] @ np.array([[1.0, 1.0], [1.0, -1.0]])
-    assert fits.found_twice(model).answer == "fails"
+    assert fits.found_twice(model, np.arange(2)).answer == "fails"
     assert "the two best seeds agree" in nm.certify(model).broken_premises
     alone = nm.VAE(2, n_models=1, training=quick, random_state=0).fit(x)
-    assert fits.found_twice(alone).answer == "unknown"
+    assert fits.found_twice(alone, np.arange(2)).answer == "unknown"

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -263,10 +264,25 @@ class ColumnTask:
     seen: Float[Tensor, "row observed"]
     new: Float[Tensor, "new observed"]
     columns: list[int]
-    peer: Float[np.ndarray, "new column"]
-    """Squared errors of the better peer of each column, in variances of the column,"""
-    plain: Float[np.ndarray, "new column"]
-    """and of the mean of the rows seen."""
+
+    @cached_property
+    def spread(self) -> Float[np.ndarray, " column"]:
+        """Variance of every column of the new rows."""
+        return self.new.numpy()[:, self.columns].var(axis=0).clip(1e-12)
+
+    @cached_property
+    def peer(self) -> Float[np.ndarray, "new column"]:
+        """Squared errors of the better peer of each column, in variances of the column."""
+        x, y, best = self.seen.numpy(), self.new.numpy(), []
+        for j, spread in zip(self.columns, self.spread, strict=True):
+            tried = [np.square(y[:, j] - guess) / spread for guess in predicted_by_peers(x, y, j)]
+            best.append(min(tried, key=np.mean))
+        return np.stack(best, axis=1)
+
+    @cached_property
+    def plain(self) -> Float[np.ndarray, "new column"]:
+        """The same of the mean of the rows seen."""
+        return np.square(self.new.numpy() - self.seen.numpy().mean(axis=0))[:, self.columns] / self.spread
 
     @classmethod
     def of(cls, train: Float[Tensor, "row observed"], fresh: Float[Tensor, "new observed"]) -> ColumnTask | None:
@@ -279,20 +295,12 @@ class ColumnTask:
         drawn = seeds.numpy_generator(0, "columns left out", len(varying)).permutation(varying)[:most]
         columns = sorted(drawn.tolist())
         new = new[: max(FEW_ROWS, NUMBERS // (max(len(columns), 1) * train.shape[1]))]
-        x, y = seen.numpy(), new.numpy()
-        spread = y.var(axis=0).clip(1e-12)
-        peers = []
-        for j in columns:
-            tried = [np.square(y[:, j] - guess) / spread[j] for guess in predicted_by_peers(x, y, j)]
-            peers.append(min(tried, key=np.mean))
-        plain = np.square(y - x.mean(axis=0))[:, columns] / spread[columns]
-        return cls(seen, new, columns, np.stack(peers, axis=1), plain)
+        return cls(seen, new, columns) if columns else None
 
     def errors(self, codec: Any, law: LatentLaw) -> Float[np.ndarray, "new column"]:
         """Squared errors of a codec in double precision, in variances of the column."""
         guess = predicted(codec, self.new, law, self.columns).numpy()
-        new = self.new.numpy()[:, self.columns]
-        return np.square(new - guess) / new.var(axis=0).clip(1e-12)
+        return np.square(self.new.numpy()[:, self.columns] - guess) / self.spread
 
     def compared_with(self, error: Float[np.ndarray, "new column"]) -> ColumnPrediction:
         """Errors of any prediction of the columns, beside those of the peers."""

@@ -161,7 +161,7 @@ class Estimator(Transformer):
         self._adopt(models, rows, training, self._bound(X, y, training))
         self.refit_ = None
         self.column_prediction_ = None
-        if training.refit and not frozen and not self.interrupted_ and self._searches(rows, n_observed):
+        if training.refit and not frozen and not self.interrupted_ and self._searches(rows, n_observed, training):
             self._refit(lambda s: self._model(s, n_observed, mean, scale).to(models[0].mean), rows, training)
             if "active" in self.terms_:  # of a structure it is known which latents are in use
                 in_use = [len(self.structure_of(k).in_use) for k in range(len(self.models_))]
@@ -205,11 +205,11 @@ class Estimator(Transformer):
         self._take(fitted, rows)
         self.history_ = fitted.history
 
-    def _searches(self, rows: FitData, n_observed: int) -> bool:
+    def _searches(self, rows: FitData, n_observed: int, training: Training) -> bool:
         """Whether a fit is followed by a search of its structure: where a penalty counts dependencies, the decoder is a
         network of its own, and sizes allow it."""
         plain = self._sparse_refit and getattr(self, "likelihood", None) != "bernoulli"
-        return plain and counts_dependencies(self.penalty) and searchable(n_observed, self.n_latents, rows)
+        return plain and counts_dependencies(self.penalty) and searchable(n_observed, self.n_latents, rows, training)
 
     def _refit(self, fresh: Callable[[int], Codec], rows: FitData, training: Training) -> None:
         """Exactly sparse models in place of the penalised ones, whose curves stay."""

@@ -55,6 +55,8 @@ MOST_OBSERVED, MOST_LATENTS = 128, 16
 """Sizes up to which structures are searched: a refit decodes every row once for each kind of observation."""
 FEWEST_ROWS, MOST_ROWS = 100, 50_000
 """Rows below which structures are not searched, and those that are taken into memory of a table that is not."""
+FEWEST_STEPS = 50
+"""Steps of a fit below which it has no structure to speak of."""
 MOST_STEPS = 1500
 """Steps of twins and refits, or those of the fit if they are fewer."""
 SHORT, SHORTER = 5, 8
@@ -102,10 +104,10 @@ class SearchState:
         return misfit(self.errors) + PRICE * float(self.support.sum())
 
 
-def searchable(n_observed: int, n_latents: int, rows: FitData) -> bool:
-    """Whether data are of a kind and size whose structure is searched."""
+def searchable(n_observed: int, n_latents: int, rows: FitData, plan: Training) -> bool:
+    """Whether data are of a kind and size whose structure is searched, after a fit of some length."""
     small = n_latents <= n_observed <= MOST_OBSERVED and 2 <= n_latents <= MOST_LATENTS
-    return small and len(rows.train) >= FEWEST_ROWS
+    return small and len(rows.train) >= FEWEST_ROWS and plan.steps >= FEWEST_STEPS
 
 
 def in_memory(rows: FitData) -> FitData:
