@@ -1,5 +1,4 @@
-"""The worlds of Table 3 and the wide ones, fitted with the library's defaults: a search of structures, refitted exactly
-sparse.
+"""With a search of structures: the worlds of Table 3 and the wide ones, fitted with the library's defaults.
 
 No published counterpart. Everything is as in ``table3`` and ``wide`` under recipe ``ours``, whose rows are the same
 fits before their search; only ``refit`` is on. ``fit is`` says what the certificate of the fit claims, which the truth
