@@ -166,7 +166,7 @@ def test_a_small_demo_tells_both_stories(tmp_path):
     assert [row["world"] for row in rows] == ["A", "B"]
     assert rows[0]["world is"] == "identified"
     assert rows[1]["world is"] == "not identified"
-    assert rows[1]["fit is"] == "open"  # few dependencies are no evidence with as many observations as latents
+    assert rows[1]["fit is"] != "identified"  # few dependencies are no evidence with as many observations as latents
     page = (tmp_path / "demo" / "report.html").read_text()
     assert page.count("<svg") >= 10
     assert "World B" in page

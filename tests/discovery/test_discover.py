@@ -17,13 +17,13 @@ STRUCTURE = nm.Structure([[1, 0], [1, 0], [1, 0], [1, 1], [1, 1], [0, 1], [0, 1]
 
 @pytest.fixture(scope="module")
 def sample():
-    return nm.worlds.structured(STRUCTURE, law="unit gaussian", noise=0.2, random_state=0).sample(900)
+    return nm.worlds.structured(STRUCTURE, law="unit gaussian", noise=0.2, random_state=0).sample(1200)
 
 
 @pytest.fixture(scope="module")
 def found(sample):
     table = pd.DataFrame(sample.x, columns=pd.Index(list("abcdefgh")))
-    return nm.discover(table, latents=(1, 2, 3), weight=0.05, n_models=2, training=nm.Training(steps=150))
+    return nm.discover(table, latents=(1, 2, 3), weight=0.05, n_models=2, training=nm.Training(steps=250))
 
 
 def test_a_simple_world_is_discovered_with_the_right_number_of_latents(found, sample):

@@ -172,7 +172,7 @@ def test_where_the_refit_diverges_the_penalised_models_are_kept(fitted, monkeypa
         raise DivergenceError("all models diverged")
 
     monkeypatch.setattr(estimator, "search_and_refit", diverges)
-    model = nm.VAE(2, penalty=0.05 * nm.DependencySparsity(), training=nm.Training(steps=5), random_state=0)
+    model = nm.VAE(2, penalty=0.05 * nm.DependencySparsity(), training=nm.Training(steps=50), random_state=0)
     with pytest.warns(ConvergenceWarning, match="The refit diverged; the penalised models are kept"):
         model.fit(fitted[1].x[:200])
     assert model.refit_ is None
@@ -181,7 +181,7 @@ def test_where_the_refit_diverges_the_penalised_models_are_kept(fitted, monkeypa
 
 def test_a_search_that_is_stopped_by_hand_leaves_the_penalised_models_and_says_so(fitted, monkeypatch):
     monkeypatch.setattr(estimator, "search_and_refit", lambda *_: None)
-    model = nm.VAE(2, penalty=0.05 * nm.DependencySparsity(), training=nm.Training(steps=5), random_state=0)
+    model = nm.VAE(2, penalty=0.05 * nm.DependencySparsity(), training=nm.Training(steps=50), random_state=0)
     model.fit(fitted[1].x[:200])
     assert model.interrupted_
     assert model.refit_ is None

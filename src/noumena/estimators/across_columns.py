@@ -155,7 +155,7 @@ def modes(
     moving = torch.arange(len(x))
     for _ in range(STEPS):
         damped = H + damping[moving, None, None] * torch.diag_embed(H.diagonal(dim1=1, dim2=2))
-        step = torch.linalg.solve(damped, g)
+        step = torch.linalg.solve_ex(damped, g).result  # of a singular one no number, which is no step
         there = _linearised(decode, z[moving] + step, x[moving], weight[moving], law)
         good = there.cost < cost
         z[moving] += torch.where(good[:, None], step, 0.0)
@@ -239,7 +239,7 @@ def tied_columns(
     expected = torch.zeros(len(columns), len(columns), dtype=x.dtype)
     for part in z.split(max(1, AT_ONCE // (x.shape[1] * z.shape[1]))):
         J = _values_and_jacobian(model.decoder, part)[1].detach() / noise[:, None]  # W J
-        inverse = torch.linalg.inv(torch.einsum("bil,i,bik->blk", J, noise, J) + law.precision)
+        inverse = torch.linalg.inv_ex(torch.einsum("bil,i,bik->blk", J, noise, J) + law.precision).inverse
         K = J[:, columns]
         expected -= torch.einsum("bil,blk,bjk->ij", K, inverse, K)
     expected = expected / len(z) + torch.diag(1 / noise[columns])
