@@ -54,7 +54,7 @@ def demo(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Two worlds, one bias, one page (about two minutes).
+    """Two worlds, one bias, one page (about four minutes).
 
     Example: noumena demo --out demo-report
     """
