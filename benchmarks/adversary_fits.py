@@ -235,8 +235,10 @@ def fit_case(
         penalty = 0.05 * nm.DependencySparsity()
         training = nm.Training(steps=STEPS)
         model = nm.VAE(d, penalty=penalty, n_models=n_models, training=training, random_state=seed).fit(x)
-        found, z_hat = nm.certify(model), model.transform(x)
-        return Claim(found.answer, found, float(nm.metrics.mcc(z, z_hat).score))
+        used = model.structure_.in_use  # the certificate is of these
+        found, z_hat = nm.certify(model), model.transform(x)[:, used]
+        score = float(nm.metrics.mcc(z, z_hat).score) if len(used) == z.shape[1] else 0.0
+        return Claim(found.answer, found, score)
 
     return Case("fit", claim, truth, note=note)
 
@@ -253,7 +255,7 @@ def fitted_world(
         drawn = world.sample(ROWS)
         return drawn.x, drawn.z
 
-    truth = False if n_models == 1 or extra else True if gap else None
+    truth = False if n_models == 1 or extra < 0 else True if gap and not extra else None
     note = f"{n}×{d}, gap {gap}, {law}, {n_models} models, {d + extra} latents"
     return fit_case(rows, d + extra, seed if start is None else start, truth=truth, n_models=n_models, note=note)
 
@@ -288,7 +290,7 @@ def one_seed(seed: int) -> Case:
 
 
 def wrong_number(seed: int) -> Case:
-    """One latent fewer or one more than there are."""
+    """One latent fewer than there are, or one more, which has to be idle if the others are to be claimed."""
     return some_world(seed, "wrong number", extra=-1 if seed % 2 else 1)
 
 
