@@ -95,6 +95,7 @@ def discover(
     plan = Training() if training is None else training
 
     def fitted(rows: np.ndarray, models: int, start: int, part: str = "") -> VAE:
+        """The fit of some rows, with a checkpoint of its own."""
         penalty = choice.weight * DependencySparsity(points=POINTS)
         own = plan.changed(suffix=part)
         model = VAE(choice.latents, penalty=penalty, n_models=models, training=own, random_state=start)
